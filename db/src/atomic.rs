@@ -1,0 +1,1 @@
+//! Whole-file writes that are never seen half done.

@@ -1,0 +1,188 @@
+//! Who computes: contexts (a device opened in this process), libraries, prepared solutions and their operands; and, with
+//! feature `measure`, how a solution is checked and timed.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`operands`] | the raw pointers of one launch, shared by tuner, dispatch and every foreign door |
+//! | [`cpu`] | the host's processors: device identity, libraries, context |
+//! | `measure` | operands of a problem, reference, gate, timing (feature `measure`) |
+//! | `scripted` | a library with scripted costs, noise, hangs and lies (feature `scripted`) |
+//!
+//! A new library is one [`Library`]; nothing else in the house changes.
+
+pub mod cpu;
+#[cfg(feature = "measure")]
+pub mod measure;
+pub mod operands;
+#[cfg(feature = "scripted")]
+pub mod scripted;
+
+use tgemm_db::{Build, Environment, Problem, Solution};
+
+pub use operands::{Buffer, Operands, Packed, PackedForm, Stream};
+
+/// Why a library could not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The library or device does not offer this.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Memory for it is not to be had.
+    #[error("{bytes} bytes for {what} are not to be had")]
+    OutOfMemory {
+        /// How much was asked for.
+        bytes: u64,
+        /// What for.
+        what: &'static str,
+    },
+    /// A library call failed.
+    #[error("{call} failed: {reason}")]
+    Failed {
+        /// The call's name in its library.
+        call: String,
+        /// Status or message.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// An [`Error::Unsupported`] with its reason.
+    pub fn unsupported(why: impl Into<String>) -> Error {
+        Error::Unsupported(why.into())
+    }
+}
+
+/// A launch that did not succeed. The difference decides whether a fallback may run: with beta, a second run would
+/// accumulate twice.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Launch {
+    /// Nothing was started: another solution may be run instead.
+    #[error("not started: {0}")]
+    NotEnqueued(Error),
+    /// Something may have been started: the output is not to be trusted, nothing may be run instead.
+    #[error("may have run: {0}")]
+    MayHaveRun(Error),
+}
+
+/// How many candidates a library should offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "scripted", derive(serde::Serialize, serde::Deserialize))]
+pub enum Effort {
+    /// The library's own first few.
+    Minimal,
+    /// What has a fair chance to win.
+    Balanced,
+    /// Everything that is not known to be slow.
+    Extensive,
+    /// Everything the library has, reference routines included.
+    Full,
+}
+
+/// A solution that a caller would get without us, with the call it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaselineSolution {
+    /// The call, as engines know it: `gemm`, `onednn prepacked`, `cublasLtMatmul`.
+    pub via: String,
+    /// What it runs.
+    pub solution: Solution,
+}
+
+/// One library on one device.
+pub trait Library: Send + Sync {
+    /// Its exact build.
+    fn build(&self) -> &Build;
+
+    /// What a caller of this library gets by default for `problem`; empty where it cannot do it.
+    fn baselines(&self, problem: &Problem) -> Vec<BaselineSolution>;
+
+    /// The solutions it offers for `problem`; an empty list where it cannot do it at all.
+    fn candidates(&self, problem: &Problem, effort: Effort) -> Result<Vec<Solution>, Error>;
+
+    /// Makes `solution` ready to launch on `problem`.
+    ///
+    /// Fails with [`Error::Unsupported`] if the solution is not of this very build or does not take this problem.
+    fn prepare(&self, problem: &Problem, solution: &Solution) -> Result<Box<dyn Prepared>, Error>;
+}
+
+/// A solution made ready for one problem. Launches may come from several threads, each with its own workspace.
+pub trait Prepared: Send + Sync {
+    /// The solution that really runs, read back from the library where it can be.
+    fn ran(&self) -> &Solution;
+
+    /// Scratch memory each launch needs; 64-byte aligned.
+    fn workspace_bytes(&self) -> usize;
+
+    /// Names the packed form: solutions with equal keys take each other's packed weights. `None`: takes them plain.
+    fn pack_key(&self) -> Option<&str>;
+
+    /// Packs the weights; `None` if this solution takes them plain. Synchronous.
+    ///
+    /// # Safety
+    /// `w` points to the weights exactly as the problem describes them, readable for the whole call.
+    unsafe fn pack(&self, w: *const std::ffi::c_void) -> Result<Option<Packed>, Error>;
+
+    /// Enqueues one product on `stream` (on a CPU: computes it before returning).
+    ///
+    /// # Safety
+    /// Every pointer of `io` is valid for what the problem says it holds until the launch has finished; `io.w` is a
+    /// pointer from a [`Packed`] of the same [`Prepared::pack_key`] if there is one, else the plain weights;
+    /// `io.workspace` holds [`Prepared::workspace_bytes`] that no other launch uses meanwhile.
+    unsafe fn launch(&self, io: &Operands, stream: Stream) -> Result<(), Launch>;
+}
+
+/// What is kept between launches of a timed arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Weights and outputs rotate past the last-level cache, activations stay warm: as deployed.
+    Rotated,
+    /// One set of operands over and over.
+    Warm,
+}
+
+/// One timed entry of a block: `calls` launches in a row, going round `rotation`.
+pub struct Arm<'a> {
+    /// What is launched.
+    pub prepared: &'a dyn Prepared,
+    /// Operand sets, used one after the other.
+    pub rotation: &'a [Operands],
+    /// Index of the first set to use, taken modulo the rotation's length.
+    pub start: usize,
+    /// Launches to time; at least 1.
+    pub calls: u32,
+}
+
+/// One device opened in this process.
+pub trait Context: Send {
+    /// Device, builds, driver and variables.
+    fn environment(&self) -> &Environment;
+
+    /// Every library that could be opened.
+    fn libraries(&self) -> &[Box<dyn Library>];
+
+    /// Device memory, aligned to 64 bytes or better, contents undefined.
+    fn alloc(&self, bytes: usize) -> Result<Buffer, Error>;
+
+    /// Copies host bytes into device memory at `offset`.
+    fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Copies device memory at `offset` to the host, after everything enqueued has finished.
+    fn read(&self, buffer: &Buffer, offset: usize, bytes: &mut [u8]) -> Result<(), Error>;
+
+    /// Waits until everything enqueued has finished.
+    fn synchronize(&self) -> Result<(), Error>;
+
+    /// Memory that could still be allocated without harm to others, bytes.
+    fn available_bytes(&self) -> u64;
+
+    /// Times the arms of `block` one after the other: mean microseconds a call, one figure an arm.
+    ///
+    /// # Safety
+    /// As [`Prepared::launch`], for every arm and every operand set of its rotation.
+    unsafe fn time(&mut self, block: &[Arm<'_>]) -> Result<Vec<f64>, Error>;
+}
+
+/// The library of `context` with that name.
+pub fn library<'a>(context: &'a dyn Context, name: &str) -> Option<&'a dyn Library> {
+    context.libraries().iter().find(|library| library.build().library == name).map(|library| &**library)
+}

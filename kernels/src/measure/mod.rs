@@ -1,0 +1,1 @@
+//! Operands of a problem, reference, gate and timing.

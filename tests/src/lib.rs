@@ -1,0 +1,1 @@
+//! Tests and benchmarks across the crates; see `tests/` and `benches/`.
