@@ -1,0 +1,216 @@
+//! Choices: one row a problem, environment and constraints, with its baselines best first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::{Connection, Rows, params};
+
+use super::columns::{Columns, bounded, integer};
+use super::error::Fault;
+use super::words::{self, Promises};
+use super::{EnvironmentId, RunId, StoredChoice};
+use crate::choice::{Baseline, Choice, Constraints, Ratio};
+use crate::device::Device;
+use crate::problem::Problem;
+use crate::solution::Solution;
+
+/// Most baselines of one choice.
+pub const BASELINES_MAX: usize = 256;
+
+/// Saves choices over earlier ones of the same problem, environment and constraints.
+pub(super) fn save<'c>(
+    connection: &Connection,
+    run: RunId,
+    environment: EnvironmentId,
+    constraints: &Constraints,
+    choices: impl IntoIterator<Item = &'c Choice>,
+) -> Result<(), Fault> {
+    let place = words::environment(connection, environment.0)?.ok_or(Fault::Reference)?.device;
+    let constraints = words::constraints_id(connection, constraints)?;
+    choices.into_iter().try_for_each(|choice| save_one(connection, run, (environment, &place), constraints, choice))
+}
+
+fn save_one(
+    connection: &Connection,
+    run: RunId,
+    (environment, place): (EnvironmentId, &Device),
+    constraints: i64,
+    choice: &Choice,
+) -> Result<(), Fault> {
+    if choice.baselines.len() > BASELINES_MAX {
+        return Err(Fault::TooLarge { what: "baselines", size: choice.baselines.len(), limit: BASELINES_MAX });
+    }
+    check_device(&choice.device, place)?;
+    let problem = words::problem_id(connection, &choice.problem)?;
+    let solution = words::solution_id(connection, &choice.solution)?;
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO choice (problem, environment, constraints, run, solution,
+             workspace_bytes, numerics, deterministic, graph_safe, time_us, ratio_estimate, ratio_low, ratio_high,
+             verdict, error_over_bound, err_ratio, pack_us, count, tuned_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+         ON CONFLICT (problem, environment, constraints) DO UPDATE SET
+             run = excluded.run, solution = excluded.solution, workspace_bytes = excluded.workspace_bytes,
+             numerics = excluded.numerics, deterministic = excluded.deterministic, graph_safe = excluded.graph_safe,
+             time_us = excluded.time_us, ratio_estimate = excluded.ratio_estimate, ratio_low = excluded.ratio_low,
+             ratio_high = excluded.ratio_high, verdict = excluded.verdict,
+             error_over_bound = excluded.error_over_bound, err_ratio = excluded.err_ratio,
+             pack_us = excluded.pack_us, count = excluded.count, tuned_at = excluded.tuned_at
+         RETURNING id",
+    )?;
+    let values = params![
+        problem,
+        environment.0,
+        constraints,
+        run.0,
+        solution,
+        integer(choice.solution.workspace_bytes),
+        choice.solution.numerics.name(),
+        choice.solution.deterministic,
+        choice.solution.graph_safe,
+        choice.time_us,
+        choice.ratio.estimate,
+        choice.ratio.low,
+        choice.ratio.high,
+        choice.verdict.name(),
+        choice.error_over_bound,
+        choice.err_ratio,
+        choice.pack_us,
+        integer(choice.count),
+        bounded("a time stamp", &choice.tuned_at)?,
+    ];
+    let id: i64 = upsert.query_row(values, |row| row.get(0))?;
+    save_baselines(connection, id, &choice.baselines)
+}
+
+/// A choice is read back with the device of its environment, so the two must be one.
+fn check_device(device: &Device, place: &Device) -> Result<(), Fault> {
+    let same = Device { last_level_cache_bytes: place.last_level_cache_bytes, ..device.clone() } == *place;
+    match same {
+        true => Ok(()),
+        false => Err(Fault::Device { choice: device.to_string(), environment: place.to_string() }),
+    }
+}
+
+fn save_baselines(connection: &Connection, choice: i64, baselines: &[Baseline]) -> Result<(), Fault> {
+    connection.prepare_cached("DELETE FROM choice_baseline WHERE choice = ?1")?.execute([choice])?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO choice_baseline (choice, position, via, solution,
+             workspace_bytes, numerics, deterministic, graph_safe, time_us)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    for (position, Baseline { via, solution, time_us }) in (0i64..).zip(baselines) {
+        insert.execute(params![
+            choice,
+            position,
+            bounded("the name of an API", via)?,
+            words::solution_id(connection, solution)?,
+            integer(solution.workspace_bytes),
+            solution.numerics.name(),
+            solution.deterministic,
+            solution.graph_safe,
+            time_us,
+        ])?;
+    }
+    Ok(())
+}
+
+/// Is there a choice for exactly this?
+pub(super) fn has(
+    connection: &Connection,
+    environment: EnvironmentId,
+    constraints: &Constraints,
+    problem: &Problem,
+) -> Result<bool, Fault> {
+    let mut find = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM choice
+             WHERE problem = (SELECT id FROM problem WHERE key = ?1) AND environment = ?2
+                 AND constraints = (SELECT id FROM constraints WHERE identity = ?3))",
+    )?;
+    let exact = params![problem.to_string(), environment.0, words::constraints_text(constraints)?];
+    Ok(find.query_row(exact, |row| row.get(0))?)
+}
+
+/// `each` of every choice, in the order in which their problems were first chosen.
+pub(super) fn load<T>(connection: &Connection, each: impl Fn(StoredChoice) -> T) -> Result<Vec<T>, Fault> {
+    let identities = words::solutions(connection, "", [])?;
+    let environments = words::environments(connection)?;
+    let constraints = words::constraints(connection)?;
+    let mut select = connection.prepare_cached(
+        "SELECT choice.id, environment, constraints, solution,
+             workspace_bytes, numerics, deterministic, graph_safe, key, time_us,
+             ratio_estimate, ratio_low, ratio_high, verdict, error_over_bound, err_ratio, pack_us, count, tuned_at
+         FROM choice JOIN problem ON problem.id = choice.problem ORDER BY choice.id",
+    )?;
+    let mut rows = select.query([])?;
+    let mut beside = connection.prepare_cached(Baselines::SELECT)?;
+    let mut baselines = Baselines { rows: beside.query([])?, identities: &identities, next: None };
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut c = Columns::of(row, "choice");
+        let (id, environment, constraint, solution) = (c.get::<i64>()?, c.get::<i64>()?, c.get::<i64>()?, c.get()?);
+        let dangling = |what| Fault::Damaged(format!("choice {id} refers to no {what}"));
+        let place = environments.get(&environment).ok_or_else(|| dangling("environment"))?;
+        let choice = Choice {
+            solution: Promises::read(&mut c)?.complete(solution, &identities)?,
+            device: place.device.clone(),
+            problem: c.parse("problem")?,
+            time_us: c.float()?,
+            ratio: Ratio { estimate: c.float()?, low: c.float()?, high: c.float()? },
+            verdict: c.parse("verdict")?,
+            baselines: baselines.of(id)?,
+            error_over_bound: c.float()?,
+            err_ratio: c.float()?,
+            pack_us: c.get()?,
+            count: c.unsigned()?,
+            tuned_at: c.get()?,
+        };
+        found.push(each(StoredChoice {
+            environment_id: EnvironmentId(environment),
+            environment: Arc::clone(place),
+            constraints: Arc::clone(constraints.get(&constraint).ok_or_else(|| dangling("constraints"))?),
+            choice,
+        }));
+    }
+    Ok(found)
+}
+
+/// The baselines of all choices, read in step with the choices.
+struct Baselines<'r> {
+    rows: Rows<'r>,
+    identities: &'r HashMap<i64, Solution>,
+    /// Read already, of a later choice.
+    next: Option<(i64, Baseline)>,
+}
+
+impl Baselines<'_> {
+    const SELECT: &'static str =
+        "SELECT choice, solution, workspace_bytes, numerics, deterministic, graph_safe, via, time_us
+         FROM choice_baseline ORDER BY choice, position";
+
+    /// Those of `choice`, which must be later than the one asked for before.
+    fn of(&mut self, choice: i64) -> Result<Vec<Baseline>, Fault> {
+        let mut found = Vec::new();
+        loop {
+            if self.next.is_none() {
+                self.next = self.read()?;
+            }
+            match self.next.take() {
+                Some((owner, baseline)) if owner == choice => found.push(baseline),
+                // Of a choice that is gone: `integrity_check` names it.
+                Some((owner, _)) if owner < choice => {}
+                later => {
+                    self.next = later;
+                    return Ok(found);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<(i64, Baseline)>, Fault> {
+        let Some(row) = self.rows.next()? else { return Ok(None) };
+        let mut c = Columns::of(row, "choice_baseline");
+        let (choice, solution) = (c.get()?, c.get()?);
+        let solution = Promises::read(&mut c)?.complete(solution, self.identities)?;
+        Ok(Some((choice, Baseline { solution, via: c.get()?, time_us: c.float()? })))
+    }
+}
