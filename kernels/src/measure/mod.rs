@@ -1,1 +1,30 @@
-//! Operands of a problem, reference, gate and timing.
+//! How a solution is checked and timed: operands of a problem, reference, gate and the bench that owns them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`data`] | operands: N(0,1)-like, asymmetric, made row by row from a seed, so that no host copy is kept |
+//! | [`reference`](mod@reference) | what the outputs should be, in f64, and the norms that scale an error |
+//! | [`gate`] | the error bound with its derivation, AITER's error ratio, "no worse than the baseline" |
+//! | [`scan`] | one pass over a device's output: unwritten, not finite, out of bounds, bitwise digest, sampled cells |
+//! | [`rotation`] | how many operand sets it takes to pass the last-level cache (pure arithmetic) |
+//! | [`bench`](mod@bench) | [`Bench`]: one problem on one context, candidates loaded, verified and timed |
+
+pub mod bench;
+pub mod data;
+pub mod gate;
+mod packs;
+pub mod reference;
+pub(crate) mod rng;
+pub mod rotation;
+pub mod scan;
+mod set;
+mod verify;
+mod zone;
+
+pub use bench::{Bench, BenchOptions, BlockEntry, Loaded};
+pub use gate::{Gate, no_worse_than_baseline};
+pub use reference::Reference;
+pub use verify::Verified;
+
+#[cfg(all(test, feature = "cpu-crates"))]
+mod cpu_tests;

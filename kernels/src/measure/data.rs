@@ -1,0 +1,281 @@
+//! Operands of a problem, made from a seed.
+//!
+//! - **N(0,1)-like**: constant or small-integer data draws less power and runs faster than real data.
+//! - **Asymmetric**: no two rows and no two columns are alike, so a transposition or a shifted tile is seen.
+//! - **Exact**: every value is representable in its type, so the host reference sees the very numbers of the device; none is
+//!   zero or small enough for its products to be flushed, so every element matters.
+//! - **Fast and without a host copy**: a matrix of more than a million elements is a pool of [`POOL_LEN`] numbers, laid out
+//!   row after row, each row starting elsewhere. Any row can be made again at any time, so nothing is kept but the pool.
+//!
+//! Bias and old output are scaled by √K, the size of the product itself: left out or shifted, they cannot hide in rounding.
+
+use half::{bf16, f16};
+use tgemm_db::problem::{Gemm, Scalar, ScaleMode};
+use tgemm_db::{DType, Problem};
+
+use super::rng::Rng;
+use crate::Error;
+
+/// Length of a pool: the largest prime below 2^20. As it is prime, `row · step` meets every start before it repeats one.
+pub const POOL_LEN: usize = 1_048_573;
+
+/// From one row's start in the pool to the next: about 0.618 of the pool, so that near rows start far apart.
+const POOL_STEP: usize = 648_055;
+
+/// Least magnitude of a value: far above the subnormals of every type, so that flushing them changes nothing.
+pub const MAGNITUDE_MIN: f64 = 1.0 / 1024.0;
+
+/// What stands for alpha of class "other"; exact in every type.
+pub const ALPHA_OTHER: f32 = 0.75;
+
+/// What stands for beta of class "other"; exact in every type, below 1 so that repeated launches in place stay finite.
+pub const BETA_OTHER: f32 = -0.5;
+
+/// Fills the gaps between rows: not a number in any floating-point type, so that reading them is seen.
+pub const GAP_BYTE: u8 = 0xFF;
+
+/// A floating-point type whose values the host can make and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Float {
+    /// IEEE binary32.
+    F32,
+    /// IEEE binary16.
+    F16,
+    /// bfloat16.
+    Bf16,
+}
+
+impl Float {
+    /// The type, if the host can make it.
+    pub fn of(dtype: DType) -> Result<Float, Error> {
+        match dtype {
+            DType::F32 => Ok(Float::F32),
+            DType::F16 => Ok(Float::F16),
+            DType::Bf16 => Ok(Float::Bf16),
+            other => Err(Error::unsupported(format!("operands of type {other} cannot be made or checked yet"))),
+        }
+    }
+
+    /// The type as the house's words have it.
+    pub fn dtype(self) -> DType {
+        match self {
+            Float::F32 => DType::F32,
+            Float::F16 => DType::F16,
+            Float::Bf16 => DType::Bf16,
+        }
+    }
+
+    /// Bytes of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Float::F32 => 4,
+            Float::F16 | Float::Bf16 => 2,
+        }
+    }
+
+    /// The nearest value of this type.
+    pub fn round(self, value: f64) -> f32 {
+        match self {
+            Float::F32 => value as f32,
+            Float::F16 => f16::from_f64(value).to_f32(),
+            Float::Bf16 => bf16::from_f64(value).to_f32(),
+        }
+    }
+
+    /// Appends the bytes of the nearest value of this type.
+    pub fn encode(self, value: f64, into: &mut Vec<u8>) {
+        match self {
+            Float::F32 => into.extend((value as f32).to_ne_bytes()),
+            Float::F16 => into.extend(f16::from_f64(value).to_ne_bytes()),
+            Float::Bf16 => into.extend(bf16::from_f64(value).to_ne_bytes()),
+        }
+    }
+
+    /// The value of the element that `bytes` starts with; `bytes` holds at least [`Float::bytes`].
+    pub fn decode(self, bytes: &[u8]) -> f32 {
+        match self {
+            Float::F32 => f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            Float::F16 => f16::from_ne_bytes([bytes[0], bytes[1]]).to_f32(),
+            Float::Bf16 => bf16::from_ne_bytes([bytes[0], bytes[1]]).to_f32(),
+        }
+    }
+}
+
+/// A matrix as it is stored: `rows` rows of `cols` elements, rows `ld` elements apart.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    rows: usize,
+    cols: usize,
+    ld: usize,
+    float: Float,
+    step: usize,
+    values: Vec<f32>,
+    bytes: Vec<u8>,
+}
+
+impl Matrix {
+    /// A matrix of `rows` x `cols` normal numbers with standard deviation `scale`; `away` keeps them half a deviation
+    /// from zero. `stream` tells the operands of one seed apart.
+    ///
+    /// [`Error::Unsupported`] if a matrix too large to be drawn singly has an extent over [`POOL_LEN`]: rows would repeat.
+    fn random(
+        shape: [u32; 3],
+        float: Float,
+        (seed, stream): (u64, u64),
+        scale: f64,
+        away: bool,
+    ) -> Result<Matrix, Error> {
+        let [rows, cols, ld] = shape.map(|extent| extent as usize);
+        let elements = rows.saturating_mul(cols);
+        let (len, step) = if elements <= POOL_LEN { (elements, cols) } else { (POOL_LEN, POOL_STEP) };
+        if elements > POOL_LEN && rows.max(cols) > POOL_LEN {
+            let why = format!("a matrix of {rows}x{cols} would repeat itself; extents up to {POOL_LEN} can be filled");
+            return Err(Error::Unsupported(why));
+        }
+        let mut rng = Rng::new(seed, stream);
+        let mut values = Vec::with_capacity(len + 1);
+        let mut bytes = Vec::with_capacity((len + 1) * float.bytes());
+        while values.len() < len {
+            let pair = rng.normals();
+            for normal in [pair.0, pair.1] {
+                let magnitude = if away { normal.abs() + 0.5 } else { normal.abs() };
+                let value = (magnitude * scale).max(MAGNITUDE_MIN).copysign(normal);
+                float.encode(value, &mut bytes);
+                values.push(float.round(value));
+            }
+        }
+        values.truncate(len);
+        bytes.truncate(len * float.bytes());
+        Ok(Matrix { rows, cols, ld, float, step, values, bytes })
+    }
+
+    /// Stored rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Elements of a stored row.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// From one stored row to the next, bytes.
+    pub fn row_bytes(&self) -> usize {
+        self.ld * self.float.bytes()
+    }
+
+    /// The whole matrix as stored, bytes.
+    pub fn stored_bytes(&self) -> usize {
+        self.rows * self.row_bytes()
+    }
+
+    fn start(&self, row: usize) -> usize {
+        // Below 2^20 each, so the product fits; usize has 64 bits on every platform we build for.
+        (row * self.step) % self.values.len()
+    }
+
+    /// The element at a stored place.
+    pub fn value(&self, row: usize, col: usize) -> f32 {
+        self.values[(self.start(row) + col) % self.values.len()]
+    }
+
+    /// The stored row `row`, into `out`.
+    pub fn row(&self, row: usize, out: &mut Vec<f32>) {
+        out.clear();
+        let mut at = self.start(row);
+        while out.len() < self.cols {
+            let take = (self.cols - out.len()).min(self.values.len() - at);
+            out.extend_from_slice(&self.values[at..at + take]);
+            at = 0;
+        }
+    }
+
+    /// The stored column `col`, into `out`.
+    pub fn col(&self, col: usize, out: &mut Vec<f32>) {
+        out.clear();
+        out.extend((0..self.rows).map(|row| self.value(row, col)));
+    }
+
+    /// Writes stored rows from `first` on into `out`, whose length is a multiple of [`Matrix::row_bytes`]; gaps between
+    /// rows are filled with [`GAP_BYTE`].
+    pub fn fill(&self, first: usize, out: &mut [u8]) {
+        let size = self.float.bytes();
+        for (i, stored) in out.chunks_exact_mut(self.row_bytes()).enumerate() {
+            let (mut cells, gap) = stored.split_at_mut(self.cols * size);
+            let mut at = self.start(first + i) * size;
+            while !cells.is_empty() {
+                let take = cells.len().min(self.bytes.len() - at);
+                let (now, rest) = cells.split_at_mut(take);
+                now.copy_from_slice(&self.bytes[at..at + take]);
+                (cells, at) = (rest, 0);
+            }
+            gap.fill(GAP_BYTE);
+        }
+    }
+}
+
+/// The operands of one problem.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// Activations as stored.
+    pub x: Matrix,
+    /// Weights as stored.
+    pub w: Matrix,
+    /// Bias, one row of N.
+    pub bias: Option<Matrix>,
+    /// The old output, where beta is not zero.
+    pub c: Option<Matrix>,
+    /// Factor of the product, of the problem's class.
+    pub alpha: f32,
+    /// Factor of the old output, of the problem's class.
+    pub beta: f32,
+}
+
+fn factor(class: Scalar, other: f32) -> f32 {
+    match class {
+        Scalar::Zero => 0.0,
+        Scalar::One => 1.0,
+        _ => other,
+    }
+}
+
+impl Data {
+    /// The operands of `problem` for `seed`.
+    ///
+    /// [`Error::Unsupported`] for batches, scales, shuffled weights and types that the host cannot make.
+    pub fn new(problem: &Problem, seed: u64) -> Result<Data, Error> {
+        let Gemm { m, site } = problem.gemm();
+        problem.gemm().validate().map_err(|e| Error::Unsupported(e.to_string()))?;
+        for (has, what) in [
+            (site.batch.count != 1, "a batch of more than one"),
+            (site.scale != ScaleMode::None, "scales"),
+            (site.preshuffled, "shuffled weights"),
+        ] {
+            if has {
+                return Err(Error::unsupported(format!("problems with {what} cannot be checked yet")));
+            }
+        }
+        let scale = f64::from(site.k).sqrt();
+        let stored = |transposed: bool, outer: u32, inner: u32, ld: u32| match transposed {
+            true => [inner, outer, ld],
+            false => [outer, inner, ld],
+        };
+        let x = stored(site.trans.x(), *m, site.k, site.ldx(*m));
+        let w = stored(site.trans.w(), site.n, site.k, site.ldw());
+        let bias = |dtype| Matrix::random([1, site.n, site.n], Float::of(dtype)?, (seed, 3), scale, true);
+        let out = Float::of(site.out)?;
+        let c = || Matrix::random([*m, site.n, site.ldo()], out, (seed, 4), scale, true);
+        Ok(Data {
+            x: Matrix::random(x, Float::of(site.x)?, (seed, 1), 1.0, false)?,
+            w: Matrix::random(w, Float::of(site.w)?, (seed, 2), 1.0, false)?,
+            bias: site.bias.map(bias).transpose()?,
+            c: (site.beta != Scalar::Zero).then(c).transpose()?,
+            alpha: factor(site.alpha, ALPHA_OTHER),
+            beta: factor(site.beta, BETA_OTHER),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "data_tests.rs"]
+mod tests;

@@ -1,0 +1,111 @@
+use super::*;
+use std::collections::HashSet;
+use tgemm_db::Site;
+use tgemm_db::problem::{Batch, Leading, Trans};
+
+fn data(m: u32, n: u32, k: u32, dtype: DType) -> Data {
+    Data::new(&Site::linear(n, k, dtype).with_bias(dtype).at(m).into(), 7).unwrap()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn the_pool_is_of_prime_length() {
+    assert!((2..=POOL_LEN.isqrt()).all(|divisor| !POOL_LEN.is_multiple_of(divisor)));
+    const { assert!(POOL_STEP < POOL_LEN) };
+}
+
+#[test]
+fn values_are_normal_exact_and_never_tiny() {
+    for dtype in [DType::F32, DType::F16, DType::Bf16] {
+        let w = data(1, 1200, 1000, dtype).w;
+        let float = Float::of(dtype).unwrap();
+        let (mut row, mut count, mut sum, mut square, mut fourth) = (Vec::new(), 0.0, 0.0, 0.0, 0.0);
+        for r in 0..w.rows() {
+            w.row(r, &mut row);
+            for &value in &row {
+                let v = f64::from(value);
+                assert_eq!(float.round(v), value);
+                assert!(v.abs() >= MAGNITUDE_MIN && v.abs() < 9.0);
+                (count, sum, square, fourth) = (count + 1.0, sum + v, square + v * v, fourth + v.powi(4));
+            }
+        }
+        assert!((sum / count).abs() < 0.01, "{dtype} mean {}", sum / count);
+        assert!((square / count - 1.0).abs() < 0.01, "{dtype} variance {}", square / count);
+        assert!((fourth / count - 3.0).abs() < 0.1, "{dtype} kurtosis {}", fourth / count);
+    }
+}
+
+#[test]
+fn no_two_rows_and_no_two_columns_are_alike() {
+    // One matrix drawn singly, one from the pool, one whose rows overlap often in it.
+    for (n, k) in [(40, 30), (1100, 1000), (20_000, 512)] {
+        let w = data(1, n, k, DType::Bf16).w;
+        let mut line = Vec::new();
+        let rows: HashSet<Vec<u32>> = (0..n as usize)
+            .map(|r| {
+                w.row(r, &mut line);
+                bits(&line)
+            })
+            .collect();
+        assert_eq!(rows.len(), n as usize);
+        let cols: HashSet<Vec<u32>> = (0..k as usize)
+            .map(|c| {
+                w.col(c, &mut line);
+                bits(&line)
+            })
+            .collect();
+        assert_eq!(cols.len(), k as usize);
+    }
+}
+
+#[test]
+fn bytes_rows_columns_and_values_agree_and_gaps_are_nan() {
+    for (n, k, ld) in [(5u32, 7u32, 11u32), (1500, 900, 903)] {
+        let site = Site { ld: Leading { w: ld, ..Leading::default() }, ..Site::linear(n, k, DType::F16) };
+        let w = Data::new(&site.at(2).into(), 3).unwrap().w;
+        let first = n as usize - 2;
+        let mut stored = vec![0u8; 2 * w.row_bytes()];
+        w.fill(first, &mut stored);
+        let mut row = Vec::new();
+        for r in 0..2 {
+            w.row(first + r, &mut row);
+            for c in 0..ld as usize {
+                let got = Float::F16.decode(&stored[r * w.row_bytes() + c * 2..]);
+                match row.get(c) {
+                    Some(&value) => assert_eq!((got, got), (value, w.value(first + r, c))),
+                    None => assert!(got.is_nan()),
+                }
+            }
+        }
+        let mut col = Vec::new();
+        w.col(3, &mut col);
+        assert_eq!(col[first], w.value(first, 3));
+    }
+}
+
+#[test]
+fn seeds_and_operands_differ_and_bias_is_as_large_as_the_product() {
+    let a = data(8, 8, 8, DType::F32);
+    let b = Data::new(&Site::linear(8, 8, DType::F32).at(8).into(), 8).unwrap();
+    assert_ne!(bits(&a.x.values), bits(&b.x.values));
+    assert_ne!(bits(&a.x.values), bits(&a.w.values));
+    let bias = data(1, 512, 400, DType::Bf16).bias.unwrap();
+    assert!(bias.values.iter().all(|value| value.abs() >= 9.9));
+}
+
+#[test]
+fn what_cannot_be_made_is_unsupported() {
+    let refused = |site: Site| matches!(Data::new(&site.at(2).into(), 1), Err(Error::Unsupported(_)));
+    let plain = Site::linear(8, 8, DType::F32);
+    assert!(!refused(plain));
+    assert!(refused(Site::linear(8, 8, DType::I8)));
+    assert!(refused(Site { batch: Batch { count: 2, ..Batch::default() }, ..plain }));
+    assert!(refused(Site { scale: ScaleMode::Tensor, ..plain }));
+    assert!(refused(Site { preshuffled: true, ..plain }));
+    assert!(refused(Site::linear(2, 0, DType::F32)));
+    assert!(refused(Site::linear(2, 2_000_000, DType::F32)));
+    assert!(!refused(Site { trans: Trans::Xw, ..plain }));
+}

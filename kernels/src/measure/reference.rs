@@ -1,0 +1,178 @@
+//! What the outputs should be, in f64 on the host, and the norms that scale an error.
+//!
+//! Every product of two values of at most 24 significant bits is exact in f64, and summing K of them in f64 is wrong by
+//! at most K · 2^-53 of the sum of magnitudes: nothing beside the 2^-24 of the best kernel.
+//!
+//! All outputs are computed where that takes at most [`MACS_MAX`] multiply-adds; else a grid of sampled rows and columns:
+//! the first, the last, and one seeded pick in each of equal strips between. A wrong region of the output that is at
+//! least two strips wide and high is always seen.
+
+use tgemm_db::Problem;
+use tgemm_db::problem::{Activation, Gemm};
+
+use super::data::Data;
+use super::rng::Rng;
+
+/// Most multiply-adds of one reference; about a tenth of a second on one core.
+pub const MACS_MAX: u64 = 1 << 26;
+
+/// Most outputs of one reference, so that K = 1 does not fill the memory.
+pub const OUTPUTS_MAX: u64 = 1 << 20;
+
+/// One output as it should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The exact output, not rounded to the output's type.
+    pub value: f64,
+    /// Scale of the summation's error: |alpha| · √Σ(x·w)² + |bias| + |beta · c|.
+    pub norm: f64,
+    /// Sum of the magnitudes of the result and of every stage before it that a kernel may round to the output's type on
+    /// the way: the bare product where something is added to it, the sum where an activation follows.
+    pub stages: f64,
+}
+
+/// The outputs that are checked: all of `rows` x `cols`.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// Rows of the output, ascending.
+    pub rows: Vec<u32>,
+    /// Columns of the output, ascending.
+    pub cols: Vec<u32>,
+    /// One for each of `rows` and `cols`, row after row.
+    pub cells: Vec<Cell>,
+}
+
+/// How many rows and columns to check: all, or as near to a square as the limits allow; always at least 2 of each.
+pub fn sample_counts(m: u32, n: u32, k: u32) -> (u32, u32) {
+    let outputs = (MACS_MAX / u64::from(k.max(1))).clamp(4, OUTPUTS_MAX);
+    if u64::from(m) * u64::from(n) <= outputs {
+        return (m, n);
+    }
+    let share = |extent: u32, other: u32| (outputs / u64::from(other.max(1))).clamp(2, u64::from(extent.max(2))) as u32;
+    let rows = m.min(outputs.isqrt() as u32);
+    let cols = share(n, rows).min(n);
+    // What the columns left over, where there are few of them, goes to the rows.
+    (share(m, cols).min(m), cols)
+}
+
+/// `count` of `0..extent`, ascending: the first, the last, and one in each of the equal strips between.
+pub(crate) fn strata(extent: u32, count: u32, rng: &mut Rng) -> Vec<u32> {
+    if count >= extent {
+        return (0..extent).collect();
+    }
+    let (inner, strips) = (u64::from(extent).saturating_sub(2), u64::from(count).saturating_sub(2));
+    let mut picks = vec![0];
+    for strip in 0..strips {
+        let (from, to) = (1 + inner * strip / strips, 1 + inner * (strip + 1) / strips);
+        picks.push((from + rng.below(to - from)) as u32);
+    }
+    if count > 1 {
+        picks.push(extent - 1);
+    }
+    picks
+}
+
+/// Σ x·w and Σ (x·w)². Sixteen sums side by side keep the vector units busy and the rounding small.
+fn dot(x: &[f32], w: &[f32]) -> (f64, f64) {
+    const LANES: usize = 8;
+    let (mut sums, mut squares) = ([0.0f64; LANES], [0.0f64; LANES]);
+    let (x_chunks, w_chunks) = (x.chunks_exact(LANES), w.chunks_exact(LANES));
+    let tail = x_chunks.remainder().iter().zip(w_chunks.remainder());
+    for (x, w) in x_chunks.zip(w_chunks) {
+        for lane in 0..LANES {
+            let product = f64::from(x[lane]) * f64::from(w[lane]);
+            sums[lane] += product;
+            squares[lane] += product * product;
+        }
+    }
+    let (mut sum, mut square) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
+    for (x, w) in tail {
+        let product = f64::from(*x) * f64::from(*w);
+        sum += product;
+        square += product * product;
+    }
+    (sum, square)
+}
+
+/// The activation in f64; the Gaussian one in the form with tanh, which vendor libraries compute.
+pub fn activate(activation: Activation, v: f64) -> f64 {
+    match activation {
+        Activation::Relu => v.max(0.0),
+        Activation::Silu => v / (1.0 + (-v).exp()),
+        Activation::Gelu => 0.5 * v * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (v + 0.044715 * v * v * v)).tanh()),
+        _ => v,
+    }
+}
+
+impl Reference {
+    /// The reference of `problem` on `data`; `seed` picks the sample.
+    pub fn new(problem: &Problem, data: &Data, seed: u64) -> Reference {
+        let Gemm { m, site } = problem.gemm();
+        let (row_count, col_count) = sample_counts(*m, site.n, site.k);
+        let mut rng = Rng::new(seed, 5);
+        let rows = strata(*m, row_count, &mut rng);
+        let cols = strata(site.n, col_count, &mut rng);
+        let x = |row: u32, out: &mut Vec<f32>| match site.trans.x() {
+            true => data.x.col(row as usize, out),
+            false => data.x.row(row as usize, out),
+        };
+        let w = |col: u32, out: &mut Vec<f32>| match site.trans.w() {
+            true => data.w.col(col as usize, out),
+            false => data.w.row(col as usize, out),
+        };
+        let empty = Cell { value: 0.0, norm: 0.0, stages: 0.0 };
+        let mut cells = vec![empty; rows.len() * cols.len()];
+        let mut cell = |i: usize, j: usize, x: &[f32], w: &[f32]| {
+            cells[i * cols.len() + j] = finish(site.activation, data, (rows[i], cols[j]), dot(x, w));
+        };
+        // The vectors of the shorter side are held, those of the longer are made one at a time.
+        let hold = |picks: &[u32], take: &dyn Fn(u32, &mut Vec<f32>)| -> Vec<Vec<f32>> {
+            let held = |&pick| {
+                let mut vector = Vec::new();
+                take(pick, &mut vector);
+                vector
+            };
+            picks.iter().map(held).collect()
+        };
+        let mut passing = Vec::new();
+        if rows.len() <= cols.len() {
+            let held = hold(&rows, &x);
+            for (j, &col) in cols.iter().enumerate() {
+                w(col, &mut passing);
+                held.iter().enumerate().for_each(|(i, x)| cell(i, j, x, &passing));
+            }
+        } else {
+            let held = hold(&cols, &w);
+            for (i, &row) in rows.iter().enumerate() {
+                x(row, &mut passing);
+                held.iter().enumerate().for_each(|(j, w)| cell(i, j, &passing, w));
+            }
+        }
+        Reference { rows, cols, cells }
+    }
+}
+
+/// The output at (row, column) from its product.
+fn finish(activation: Activation, data: &Data, (row, col): (u32, u32), (sum, square): (f64, f64)) -> Cell {
+    let (alpha, beta) = (f64::from(data.alpha), f64::from(data.beta));
+    let product = alpha * sum;
+    let bias = data.bias.as_ref().map_or(0.0, |bias| f64::from(bias.value(0, col as usize)));
+    let old = data.c.as_ref().map_or(0.0, |c| beta * f64::from(c.value(row as usize, col as usize)));
+    let before = product + bias + old;
+    let value = activate(activation, before);
+    let mut stages = value.abs();
+    if data.bias.is_some() || data.c.is_some() {
+        stages += product.abs();
+    }
+    if data.bias.is_some() && data.c.is_some() {
+        stages += (product + bias).abs().max((product + old).abs());
+    }
+    if activation != Activation::None {
+        stages += before.abs();
+    }
+    Cell { value, norm: alpha.abs() * square.sqrt() + bias.abs() + old.abs(), stages }
+}
+
+#[cfg(test)]
+#[path = "reference_tests.rs"]
+mod tests;

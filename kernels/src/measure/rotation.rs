@@ -1,0 +1,79 @@
+//! How many sets of operands it takes so that none is still in the cache when its turn comes again. Pure arithmetic.
+
+/// Most sets of one rotation. Problems so small that this does not pass the cache stay in it in an engine too, or are
+/// dominated by the cost of the call.
+pub const COPIES_MAX: usize = 4096;
+
+/// The rotation passes the last-level cache this many times over.
+pub const CACHE_MULTIPLE: u64 = 3;
+
+/// Where the device does not say how large its cache is: as if it were this large.
+pub const CACHE_BYTES_ASSUMED: u64 = 64 << 20;
+
+/// Plain weights and outputs take at most this share of the memory to be had; the rest is for packed forms, which may be
+/// twice as large and several.
+pub const PLAIN_SHARE: f64 = 0.2;
+
+/// Bytes that a rotation should pass through: `asked`, or by the cache where that is 0.
+pub fn bytes_wanted(asked: u64, last_level_cache_bytes: u64) -> u64 {
+    let cache = if last_level_cache_bytes == 0 { CACHE_BYTES_ASSUMED } else { last_level_cache_bytes };
+    if asked == 0 { cache.saturating_mul(CACHE_MULTIPLE) } else { asked }
+}
+
+/// Sets of `set_bytes` that pass `wanted` bytes, as far as `room` bytes allow: at least 1, at most [`COPIES_MAX`].
+pub fn copies(wanted: u64, set_bytes: u64, room: u64) -> usize {
+    let set = set_bytes.max(1);
+    let count = wanted.div_ceil(set).min(room / set).max(1);
+    usize::try_from(count).unwrap_or(COPIES_MAX).min(COPIES_MAX)
+}
+
+/// The least number of sets that still measures the same thing: a [`CACHE_MULTIPLE`]th of the planned ones, which passes
+/// the cache once.
+pub fn copies_min(planned: usize) -> usize {
+    planned.div_ceil(CACHE_MULTIPLE as usize)
+}
+
+/// Where the next arm starts after one that began at `start` and made `calls` launches: on the set that has rested longest.
+pub fn advance(start: usize, calls: u32, copies: usize) -> usize {
+    let copies = copies.max(1);
+    (start % copies + calls as usize % copies) % copies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sets_cover_what_is_wanted_or_fill_the_room(wanted in 0u64..1 << 40, set in 0u64..1 << 34, room in 0u64..1 << 40) {
+            let count = copies(wanted, set, room);
+            prop_assert!((1..=COPIES_MAX).contains(&count));
+            let bytes = count as u64 * set.max(1);
+            prop_assert!(bytes >= wanted || count == COPIES_MAX || bytes + set.max(1) > room);
+            prop_assert!(count == 1 || bytes <= room);
+            prop_assert!(count == 1 || bytes - set.max(1) < wanted, "one set fewer would not do");
+            prop_assert!(copies(wanted, set, room / 2) <= count);
+            prop_assert!((1..=count).contains(&copies_min(count)));
+        }
+
+        #[test]
+        fn an_arm_never_starts_on_what_was_just_used(start in 0usize..5000, calls in 1u32..9999, sets in 2usize..5000) {
+            let next = advance(start, calls, sets);
+            let last_used = (start + calls as usize - 1) % sets;
+            prop_assert!(next < sets);
+            prop_assert_eq!(next, (last_used + 1) % sets);
+        }
+    }
+
+    #[test]
+    fn examples() {
+        // Three times 260 MiB over a 1024x3072 bf16 weight with its 4 outputs.
+        assert_eq!(copies(bytes_wanted(0, 260 << 20), (1024 * 3072 + 4 * 1024) * 2, u64::MAX), 130);
+        assert_eq!(copies(bytes_wanted(0, 260 << 20), 57344 * 8192 * 2, u64::MAX), 1);
+        assert_eq!(bytes_wanted(5, 260 << 20), 5);
+        assert_eq!(bytes_wanted(0, 0), 3 * CACHE_BYTES_ASSUMED);
+        assert_eq!(advance(3, u32::MAX, 1), 0);
+        assert_eq!(copies_min(130), 44);
+    }
+}

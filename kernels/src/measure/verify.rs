@@ -1,0 +1,134 @@
+//! Is a candidate right? Two launches into prefilled, guarded memory, against the reference and against each other.
+
+use std::time::Instant;
+
+use tgemm_db::Outcome;
+use tgemm_db::outcome::{ErrorFigures, OutcomeKind};
+
+use super::bench::Bench;
+use super::gate::{Gate, Worst};
+use super::scan::{Fault, GUARD_BYTE, Scan, UNWRITTEN_BYTE};
+use super::set::OperandSet;
+use crate::{Context, Error, Launch, Operands, Stream};
+
+/// What verification found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verified {
+    /// ok, wrong, unsupported, out-of-memory or nondeterministic, with the reason.
+    pub outcome: Outcome,
+    /// How exact it was; `None` if it gave no result that could be compared.
+    pub error: Option<ErrorFigures>,
+    /// Time of the very first launch, with everything that a library does only once; of the attempt if it failed.
+    pub first_call_us: f64,
+}
+
+impl Verified {
+    fn refused(kind: OutcomeKind, detail: String, first_call_us: f64) -> Verified {
+        Verified { outcome: Outcome::new(kind, detail), error: None, first_call_us }
+    }
+}
+
+/// What one launch left behind.
+struct Seen {
+    figures: ErrorFigures,
+    wrong: Option<String>,
+    digest: u64,
+}
+
+impl std::fmt::Display for Worst {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Worst { row, col, got, want, bound } = self;
+        let error = (got - want).abs();
+        write!(f, "output [{row},{col}] is {got}, should be {want:.9}: off by {error:.3e}, allowed {bound:.3e}")
+    }
+}
+
+/// The outcome of a launch that failed.
+fn launch_failed(error: Launch) -> (OutcomeKind, String) {
+    match error {
+        Launch::NotEnqueued(error @ Error::OutOfMemory { .. }) => (OutcomeKind::OutOfMemory, error.to_string()),
+        Launch::NotEnqueued(error) => (OutcomeKind::Unsupported, error.to_string()),
+        // It took the problem and failed in the middle: its output cannot be trusted.
+        Launch::MayHaveRun(error) => (OutcomeKind::Wrong, format!("failed while running: {error}")),
+    }
+}
+
+impl Bench {
+    /// Runs candidate `id` twice and says whether it is right: every output written, finite and within the gate of its
+    /// class, nothing written elsewhere, the same bits both times.
+    ///
+    /// An `Err` is about the bench (an unknown number, the context failing to copy), never about the candidate.
+    pub fn verify(&mut self, context: &dyn Context, id: usize) -> Result<Verified, Error> {
+        let numerics = self.candidate(id)?.prepared.ran().numerics;
+        let gate = Gate::new(&self.problem, numerics)?;
+        let io = self.operands(id, 0)?;
+        let mut first_call_us = 0.0;
+        let mut runs = Vec::with_capacity(2);
+        for round in 0..2 {
+            self.set.reset_output(context, &self.data, 0)?;
+            self.reset_workspace(context, io.workspace_bytes)?;
+            context.synchronize()?;
+            let start = Instant::now();
+            let launched = self.launch(context, id, &io)?;
+            if round == 0 {
+                first_call_us = start.elapsed().as_secs_f64() * 1e6;
+            }
+            if let Err(error) = launched {
+                let (kind, detail) = launch_failed(error);
+                return Ok(Verified::refused(kind, detail, first_call_us));
+            }
+            let seen = self.inspect(context, &gate, io.workspace_bytes)?;
+            if let Some(wrong) = seen.wrong {
+                let detail = if round == 0 { wrong } else { format!("right at first, then: {wrong}") };
+                let outcome = Outcome::new(OutcomeKind::Wrong, detail);
+                return Ok(Verified { outcome, error: Some(seen.figures), first_call_us });
+            }
+            runs.push(seen);
+        }
+        let same = runs.windows(2).all(|pair| pair[0].digest == pair[1].digest);
+        let outcome = match same {
+            true => Outcome::ok(),
+            false => Outcome::new(OutcomeKind::Nondeterministic, "two runs on the same operands differ in their bits"),
+        };
+        Ok(Verified { outcome, error: runs.first().map(|seen| seen.figures), first_call_us })
+    }
+
+    fn launch(&self, context: &dyn Context, id: usize, io: &Operands) -> Result<Result<(), Launch>, Error> {
+        let prepared = &self.candidate(id)?.prepared;
+        // SAFETY: the pointers of `io` come from this bench's own memory, laid out as the problem says, with the workspace
+        // that the solution asked for; nothing else runs, and `synchronize` waits for the end.
+        let launched = unsafe { prepared.launch(io, Stream::DEFAULT) };
+        Ok(launched.and_then(|()| context.synchronize().map_err(Launch::MayHaveRun)))
+    }
+
+    /// Fills the candidate's share of the workspace with NaN and everything behind it with guard bytes.
+    fn reset_workspace(&mut self, context: &dyn Context, bytes: usize) -> Result<(), Error> {
+        let Some(zone) = &mut self.workspace else { return Ok(()) };
+        zone.arm_guards(context)?;
+        zone.fill_from(context, 0, UNWRITTEN_BYTE)?;
+        zone.fill_from(context, bytes, GUARD_BYTE)
+    }
+
+    fn inspect(&self, context: &dyn Context, gate: &Gate, workspace_bytes: usize) -> Result<Seen, Error> {
+        let prefilled = OperandSet::prefills(&self.data, &self.problem.gemm().site);
+        let mut scan = Scan::new(&self.problem, &self.reference, prefilled)?;
+        let (before, after) = self.set.read_output(context, 0, |rows| scan.rows(rows))?;
+        let (figures, worst) = gate.judge(&self.reference, &scan.outputs);
+        let mut wrong = scan.fault.as_ref().map(Fault::to_string);
+        if before + after > 0 {
+            wrong = Some(format!("wrote outside its output: {before} bytes before, {after} after"));
+        } else if let Some(spill) = self.workspace_spill(context, workspace_bytes)? {
+            wrong = Some(spill);
+        }
+        let wrong = wrong.or_else(|| worst.map(|worst| worst.to_string()));
+        Ok(Seen { figures, wrong, digest: scan.digest })
+    }
+
+    fn workspace_spill(&self, context: &dyn Context, bytes: usize) -> Result<Option<String>, Error> {
+        let Some(zone) = &self.workspace else { return Ok(None) };
+        let (before, after) = zone.broken_guards(context)?;
+        let after = after + zone.differing_from(context, bytes, GUARD_BYTE)?;
+        let spilled = before + after > 0;
+        Ok(spilled.then(|| format!("wrote outside its workspace of {bytes}: {before} bytes before, {after} after")))
+    }
+}

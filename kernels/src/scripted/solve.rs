@@ -1,0 +1,214 @@
+//! One scripted solution made ready: it computes, or it misbehaves.
+
+use std::ffi::c_void;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tgemm_db::{Problem, Solution, WeightForm};
+
+use super::script::{Behaviour, Kind, SolutionScript, When};
+use super::{ANNOUNCE, Shared, product};
+use crate::measure::data::Float;
+use crate::measure::scan::GUARD_BYTE;
+use crate::{Error, Launch, Operands, Packed, PackedForm, Prepared, Stream};
+
+/// What a misbehaving solution prints: neither text nor a message of any protocol.
+const GARBAGE: &[u8] = b"\xff\xfe{\"id\": 1, oops\n\x00\x00\x00\x10\n";
+
+struct Scripted {
+    shared: Arc<Shared>,
+    problem: Problem,
+    types: product::Types,
+    ran: Solution,
+    script: SolutionScript,
+    pack_key: Option<String>,
+    /// Launches so far, verifying and measuring.
+    launches: [AtomicU32; 2],
+}
+
+/// The behaviours that are due at the `count`-th time (from 1) of `when`.
+fn due(behaviours: &[Behaviour], when: When, count: u32) -> impl Iterator<Item = Kind> {
+    let due = move |behaviour: &&Behaviour| behaviour.when == when && count.is_multiple_of(behaviour.every);
+    behaviours.iter().filter(due).map(|behaviour| behaviour.kind)
+}
+
+/// What happens before anything is computed; an error is what the library reports.
+fn before(kind: Kind) -> Result<(), Error> {
+    match kind {
+        Kind::Hang => loop {
+            std::thread::sleep(Duration::from_secs(1));
+        },
+        Kind::Abort => std::process::abort(),
+        Kind::Exit0 => std::process::exit(0),
+        Kind::Garbage => {
+            let mut stdout = std::io::stdout().lock();
+            // Printing is all this is for; nobody waits for its success.
+            let _ = stdout.write_all(GARBAGE).and_then(|()| stdout.flush());
+            Ok(())
+        }
+        Kind::Unsupported => Err(Error::unsupported("scripted: not offered here")),
+        Kind::OutOfMemory => Err(Error::OutOfMemory { bytes: 1 << 40, what: "scripted needs" }),
+        Kind::Error => Err(Error::Failed { call: "scripted".into(), reason: "status 7".into() }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes `known` ready for `problem`, as far as the script lets it.
+pub(super) fn prepare(shared: &Arc<Shared>, problem: &Problem, known: &Solution) -> Result<Box<dyn Prepared>, Error> {
+    let missing = || Error::unsupported(format!("the script has no solution {}", known.index));
+    let at = usize::try_from(known.index).map_err(|_| missing())?;
+    let script = shared.script.solutions.get(at).ok_or_else(missing)?.clone();
+    due(&script.behaviours, When::Prepare, 1).try_for_each(before)?;
+    let own_key = || format!("{} {} {}", known.library(), known.name, known.params);
+    let pack_key =
+        (known.weight_form == WeightForm::Prepacked).then(|| script.pack_key.clone().unwrap_or_else(own_key));
+    Ok(Box::new(Scripted {
+        shared: shared.clone(),
+        problem: *problem,
+        types: product::Types::of(problem.gemm())?,
+        ran: known.clone(),
+        script,
+        pack_key,
+        launches: Default::default(),
+    }))
+}
+
+impl Scripted {
+    fn when(&self) -> When {
+        match self.shared.phase.load(Ordering::Relaxed) {
+            phase if phase == When::Measure as u8 => When::Measure,
+            _ => When::Verify,
+        }
+    }
+
+    /// What happens after the product: `exact` is the last output before rounding.
+    ///
+    /// # Safety
+    /// As [`Prepared::launch`], and guards lie behind output and workspace, as they do on a bench.
+    unsafe fn after(&self, kind: Kind, io: &Operands, exact: f64, count: u32) {
+        let gemm = self.problem.gemm();
+        let out = self.types.out;
+        let last = product::out_offset(gemm, self.types, gemm.m - 1, gemm.site.n - 1);
+        let value = match kind {
+            Kind::Wrong => exact + f64::from(gemm.site.k).sqrt().max(exact.abs()) / 2.0,
+            Kind::Nan => f64::NAN,
+            Kind::Nondeterministic if count.is_multiple_of(2) => other_neighbour(out, exact),
+            Kind::OutOfBounds => {
+                let end = product::out_offset(gemm, self.types, gemm.m, 0);
+                // SAFETY: a guard lies behind the output.
+                return unsafe { io.out.cast::<u8>().add(end).write(!GUARD_BYTE) };
+            }
+            Kind::OverWorkspace => {
+                // SAFETY: a guard lies behind the workspace, which is not empty.
+                return unsafe { io.workspace.cast::<u8>().add(io.workspace_bytes).write(!GUARD_BYTE) };
+            }
+            _ => return,
+        };
+        // SAFETY: within the output.
+        unsafe { product::store(io.out, last, out, value) }
+    }
+}
+
+/// Of the two values of a type around `exact`, the one that is not the nearest.
+fn other_neighbour(float: Float, exact: f64) -> f64 {
+    let nearest = float.round(exact);
+    let unit = match float {
+        Float::F32 => 1,
+        // A bf16 is the upper half of an f32; an f16 lacks its last 13 bits, if it is not subnormal.
+        Float::Bf16 => 1 << 16,
+        Float::F16 => 1 << 13,
+    };
+    let outward = (f64::from(nearest).abs() <= exact.abs()) || nearest == 0.0;
+    let bits = nearest.to_bits();
+    f64::from(f32::from_bits(if outward { bits + unit } else { bits - unit }))
+}
+
+impl Prepared for Scripted {
+    fn ran(&self) -> &Solution {
+        &self.ran
+    }
+
+    fn workspace_bytes(&self) -> usize {
+        self.script.workspace_bytes as usize
+    }
+
+    fn pack_key(&self) -> Option<&str> {
+        self.pack_key.as_deref()
+    }
+
+    unsafe fn pack(&self, w: *const c_void) -> Result<Option<Packed>, Error> {
+        due(&self.script.behaviours, When::Pack, 1).try_for_each(before)?;
+        if self.pack_key.is_none() {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        let values = unsafe { product::pack(self.problem.gemm(), self.types, w) };
+        let bytes = size_of_val(&*values) as u64;
+        let lacking = Error::OutOfMemory { bytes, what: "packed weights" };
+        Rows::book(self.shared.clone(), values).map(Some).ok_or(lacking)
+    }
+
+    unsafe fn launch(&self, io: &Operands, _stream: Stream) -> Result<(), Launch> {
+        if self.shared.phase.load(Ordering::Relaxed) == ANNOUNCE {
+            self.shared.announced.store(self.problem.gemm().m, Ordering::Relaxed);
+            return Ok(());
+        }
+        let when = self.when();
+        let start = Instant::now();
+        let count = self.launches[usize::from(when == When::Measure)].fetch_add(1, Ordering::Relaxed) + 1;
+        let kinds: Vec<Kind> = due(&self.script.behaviours, when, count).collect();
+        for &kind in &kinds {
+            before(kind).map_err(|error| match kind {
+                Kind::Error => Launch::MayHaveRun(error),
+                _ => Launch::NotEnqueued(error),
+            })?;
+        }
+        let gemm = self.problem.gemm();
+        let skip = kinds.contains(&Kind::Unwritten).then(|| (gemm.m - 1, gemm.site.n - 1));
+        // SAFETY: the caller's promise.
+        let exact = unsafe { product::compute(gemm, self.types, io, self.pack_key.is_some(), skip) };
+        for &kind in &kinds {
+            // SAFETY: the caller's promise; scripted misbehaviour is for benches, which have guards.
+            unsafe { self.after(kind, io, exact, count) };
+        }
+        if self.shared.script.real_time {
+            let takes = Duration::from_secs_f64(self.script.time_us.at(gemm.m) * 1e-6);
+            std::thread::sleep(takes.saturating_sub(start.elapsed()));
+        }
+        Ok(())
+    }
+}
+
+/// Packed weights: rows of K f32, booked on the scripted memory.
+struct Rows {
+    shared: Arc<Shared>,
+    values: Vec<f32>,
+}
+
+impl Rows {
+    fn book(shared: Arc<Shared>, values: Vec<f32>) -> Option<Packed> {
+        shared.book(size_of_val(&*values) as u64).then(|| -> Packed { Box::new(Rows { shared, values }) })
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.shared.used.fetch_sub(self.bytes() as u64, Ordering::Relaxed);
+    }
+}
+
+impl PackedForm for Rows {
+    fn as_ptr(&self) -> *const c_void {
+        self.values.as_ptr().cast()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.values)
+    }
+
+    fn duplicate(&self) -> Option<Packed> {
+        Rows::book(self.shared.clone(), self.values.clone())
+    }
+}
