@@ -1,1 +1,7 @@
-fn main() {}
+//! `tune`: see [`tgemm_tuner::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tgemm_tuner::cli::main()
+}

@@ -1,0 +1,122 @@
+//! The command line: one file a subcommand, one table of exit codes.
+
+pub mod db;
+pub mod demo;
+pub mod devices;
+pub mod input;
+pub mod lookup;
+pub mod shapes;
+pub mod sweep;
+pub mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// How the program ends; the numbers are part of its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Done, but some problems failed, were not reached, or are not in the database.
+    Partly = 1,
+    /// The command line or an input cannot be used.
+    Usage = 2,
+    /// The device cannot be opened.
+    NoDevice = 3,
+    /// Stopped by the user; results so far are kept.
+    Interrupted = 130,
+}
+
+/// What went wrong, with the exit code that it means.
+#[derive(Debug)]
+pub struct Failure {
+    /// One line for a person.
+    pub error: anyhow::Error,
+    /// How to end.
+    pub exit: Exit,
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    /// Most things that fail are inputs and files.
+    fn from(error: E) -> Failure {
+        Failure { error: error.into(), exit: Exit::Usage }
+    }
+}
+
+impl Failure {
+    /// A failure of the device.
+    pub fn device(error: impl Into<anyhow::Error>) -> Failure {
+        Failure { error: error.into(), exit: Exit::NoDevice }
+    }
+}
+
+/// Tune the GEMMs that your engine really runs, and look the results up.
+#[derive(Debug, Parser)]
+#[command(name = "tune", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 done; 1 some problems failed or were not reached; 2 usage or input; 3 no device; \
+130 interrupted, results kept.\nResults go to standard output, everything else to standard error."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Record, sweep, look up and run tuned: the whole loop on this machine's CPU, in about a minute
+    Demo(demo::Args),
+    /// Write the GEMMs of a model, from its Hugging Face config.json, as an untuned CSV
+    Shapes(shapes::Args),
+    /// Try every solution for every problem of untuned CSVs on a device, and store what is right and fastest
+    Sweep(sweep::Args),
+    /// Say what a database would run for a problem, and why
+    Lookup(lookup::Args),
+    /// List the devices of this machine and the libraries found for them
+    Devices(devices::Args),
+    /// Work with databases
+    Db(db::Args),
+    /// The child process of a sweep; not for people
+    #[command(hide = true)]
+    Worker,
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version are no errors; everything else is usage.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { Exit::Usage as u8 } else { Exit::Done as u8 });
+        }
+    };
+    let result = match cli.command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Shapes(args) => shapes::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Lookup(args) => lookup::run(&args),
+        Command::Devices(args) => devices::run(&args),
+        Command::Db(args) => db::run(&args),
+        Command::Worker => worker::run(),
+    };
+    match result {
+        Ok(exit) => ExitCode::from(exit as u8),
+        Err(failure) => {
+            eprintln!("tune: {:#}", failure.error);
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

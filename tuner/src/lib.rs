@@ -1,0 +1,22 @@
+//! The tuner: from recorded problems to chosen solutions, and the `tune` command.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`models`], [`filter`] | problems from a model's `config.json`; which of them are meant |
+//! | [`plan`] | which problem first, and how much time each gets |
+//! | [`race`], [`stats`] | the decision, pure: no clock, no device |
+//! | [`worker`] | the child process that touches the device, and its supervision |
+//! | [`sweep`] | a plan through its contests into the store |
+//! | [`report`] | progress, tables, JSON lines |
+//! | [`cli`] | one file a subcommand |
+
+pub mod cli;
+pub mod device;
+pub mod filter;
+pub mod models;
+pub mod plan;
+pub mod race;
+pub mod report;
+pub mod stats;
+pub mod sweep;
+pub mod worker;

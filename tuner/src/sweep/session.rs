@@ -1,0 +1,397 @@
+//! A worker and the problem it is at, kept alive: deaths are blamed, retried and survived here.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tgemm_db::cost;
+use tgemm_db::outcome::{ErrorFigures, Outcome, OutcomeKind};
+use tgemm_db::{Environment, Problem, Solution};
+use tgemm_kernels::Effort;
+
+use crate::worker::{Candidate, Entry, Interrupt, Loss, Reply, Request, Worker};
+
+/// How far past the end of the budget a request that is already running may go before its worker is killed.
+pub const BUDGET_GRACE: Duration = Duration::from_secs(4);
+/// Rates no working solution falls below: they turn a problem's cost into the time after which it counts as hung.
+const SLOWEST_FLOPS_PER_S: f64 = 1e9;
+const SLOWEST_BYTES_PER_S: f64 = 1e8;
+/// What every request may take before cost is considered: process start, page faults, a busy host.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Opening a device loads every library it has.
+const OPEN_MAX: Duration = Duration::from_secs(60);
+
+/// How the sweep asks a problem to be set up.
+#[derive(Clone, Debug)]
+pub struct BenchSettings {
+    /// How many candidates to list.
+    pub effort: Effort,
+    /// Seed of operand values.
+    pub seed: u64,
+    /// Bytes to rotate over; 0 is three times the last-level cache.
+    pub rotation_bytes: u64,
+}
+
+/// Why the session cannot go on with what it was asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Halt {
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// The budget ended in the middle of it.
+    #[error("the budget ended")]
+    BudgetOver,
+    /// The device cannot be opened, or is lost.
+    #[error("{0}")]
+    Device(String),
+    /// The problem's operands cannot be made.
+    #[error("{0}")]
+    Problem(String),
+}
+
+/// What a first look at a candidate gave.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The solution that really ran; as asked for where it never got so far.
+    pub ran: Solution,
+    /// Right, wrong, refused, dead, …
+    pub outcome: Outcome,
+    /// How far off.
+    pub error: Option<ErrorFigures>,
+    /// Time to pack the weights, microseconds.
+    pub pack_us: Option<f64>,
+    /// Time of one call, microseconds, if it ran.
+    pub probe_us: Option<f64>,
+}
+
+/// What became of a block.
+pub enum BlockResult {
+    /// Microseconds a call, one an entry.
+    Times(Vec<f64>),
+    /// These candidates fail when timed, alone as well: no figures.
+    Guilty(Vec<(usize, Outcome)>),
+    /// The worker dies of this block, twice, but of none of its candidates alone.
+    Together(Outcome),
+}
+
+/// One device's worker over the problems of a sweep.
+pub struct Session {
+    device: String,
+    interrupt: Interrupt,
+    settings: BenchSettings,
+    worker: Option<Worker>,
+    environment: Option<Environment>,
+    absent: Vec<(String, String)>,
+    problem: Option<Problem>,
+    candidates: Vec<Candidate>,
+    /// Number of the candidate in `candidates` → its number in the worker that lives now.
+    loaded: HashMap<usize, usize>,
+    /// Calls a sample, so that it takes about this long, microseconds.
+    sample_us: f64,
+    /// When the whole sweep must be over.
+    deadline: Option<Instant>,
+}
+
+impl Session {
+    /// A session on `device`; nothing is started yet.
+    pub fn new(device: &str, settings: BenchSettings, sample_us: f64, interrupt: Interrupt) -> Session {
+        Session {
+            device: device.into(),
+            interrupt,
+            settings,
+            worker: None,
+            environment: None,
+            absent: Vec::new(),
+            problem: None,
+            candidates: Vec::new(),
+            loaded: HashMap::new(),
+            sample_us,
+            deadline: None,
+        }
+    }
+
+    /// Sets the moment after which nothing new is started and what runs is cut off (see [`BUDGET_GRACE`]).
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
+    /// The environment of the device, opening it if need be; and the libraries that could not be opened.
+    pub fn open(&mut self) -> Result<(Environment, Vec<(String, String)>), Halt> {
+        self.ensure_worker()?;
+        match &self.environment {
+            Some(environment) => Ok((environment.clone(), self.absent.clone())),
+            None => Err(Halt::Device("the worker did not say what device it opened".into())),
+        }
+    }
+
+    /// Turns to `problem` and lists the solutions on offer, baselines first.
+    pub fn turn_to(&mut self, problem: &Problem) -> Result<Vec<Candidate>, Halt> {
+        self.problem = Some(*problem);
+        self.loaded.clear();
+        self.candidates.clear();
+        self.ensure_worker()?;
+        if self.candidates.is_empty() {
+            self.set_up_problem()?;
+        }
+        Ok(self.candidates.clone())
+    }
+
+    /// Loads, checks and times candidate `number` once. Whatever it does to the worker, it gets exactly one outcome: a
+    /// death is repeated in a fresh worker before it is believed.
+    pub fn look(&mut self, number: usize) -> Result<Look, Halt> {
+        match self.look_once(number)? {
+            Ok(look) => Ok(look),
+            Err(_first) => match self.look_once(number)? {
+                Ok(look) => Ok(look),
+                Err(again) => Ok(self.lost_look(number, again)),
+            },
+        }
+    }
+
+    fn lost_look(&self, number: usize, loss: Loss) -> Look {
+        Look {
+            ran: self.candidates[number].solution.clone(),
+            outcome: blame(&loss),
+            error: None,
+            pack_us: None,
+            probe_us: None,
+        }
+    }
+
+    /// The outer error ends the problem; the inner one is the death of a worker.
+    fn look_once(&mut self, number: usize) -> Result<Result<Look, Loss>, Halt> {
+        self.ensure_worker()?;
+        let solution = self.candidates[number].solution.clone();
+        let mut look =
+            Look { ran: solution.clone(), outcome: Outcome::ok(), error: None, pack_us: None, probe_us: None };
+        let id = match self.ask(&Request::Load { solution })? {
+            Ok(Reply::Loaded { id, ran, pack_us }) => {
+                (look.ran, look.pack_us) = (ran, pack_us);
+                id
+            }
+            Ok(Reply::Failed { outcome }) => return Ok(Ok(Look { outcome, ..look })),
+            Ok(other) => return Ok(Err(unexpected(&other))),
+            Err(loss) => return Ok(Err(loss)),
+        };
+        self.loaded.insert(number, id);
+        let first_call_us = match self.ask(&Request::Verify { id })? {
+            Ok(Reply::Verified { outcome, error, first_call_us }) => {
+                (look.outcome, look.error) = (outcome, error);
+                first_call_us
+            }
+            Ok(Reply::Failed { outcome }) => return Ok(Ok(Look { outcome, ..look })),
+            Ok(other) => return Ok(Err(unexpected(&other))),
+            Err(loss) => return Ok(Err(loss)),
+        };
+        if look.outcome.kind != OutcomeKind::Ok {
+            return Ok(Ok(look));
+        }
+        let block = vec![Entry { id, calls: self.calls(first_call_us) }];
+        match self.ask(&Request::Measure { block })? {
+            Ok(Reply::Measured { times_us }) => look.probe_us = times_us.first().copied(),
+            Ok(Reply::Failed { outcome }) => look.outcome = outcome,
+            Ok(other) => return Ok(Err(unexpected(&other))),
+            Err(loss) => return Ok(Err(loss)),
+        }
+        Ok(Ok(look))
+    }
+
+    /// Times `entries` (candidate, expected microseconds) in order. A death is followed up alone, entry by entry.
+    pub fn measure(&mut self, entries: &[(usize, f64)]) -> Result<BlockResult, Halt> {
+        match self.measure_once(entries)? {
+            Ok(result) => return Ok(result),
+            Err(_) => self.ensure_worker()?,
+        }
+        let mut numbers: Vec<usize> = entries.iter().map(|entry| entry.0).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut guilty = Vec::new();
+        for number in numbers {
+            // As often as in the block: a second launch may do what the first does not.
+            let alone: Vec<(usize, f64)> = entries.iter().copied().filter(|entry| entry.0 == number).collect();
+            match self.measure_once(&alone)? {
+                Ok(BlockResult::Guilty(mut failed)) => guilty.append(&mut failed),
+                Ok(_) => {}
+                Err(loss) => guilty.push((number, blame(&loss))),
+            }
+        }
+        if !guilty.is_empty() {
+            return Ok(BlockResult::Guilty(guilty));
+        }
+        Ok(match self.measure_once(entries)? {
+            Ok(result) => result,
+            Err(loss) => BlockResult::Together(blame(&loss)),
+        })
+    }
+
+    fn measure_once(&mut self, entries: &[(usize, f64)]) -> Result<Result<BlockResult, Loss>, Halt> {
+        self.ensure_worker()?;
+        let mut block = Vec::with_capacity(entries.len());
+        for &(number, expected_us) in entries {
+            let id = match self.loaded.get(&number) {
+                Some(&id) => id,
+                None => {
+                    let solution = self.candidates[number].solution.clone();
+                    match self.ask(&Request::Load { solution })? {
+                        Ok(Reply::Loaded { id, .. }) => {
+                            self.loaded.insert(number, id);
+                            id
+                        }
+                        Ok(Reply::Failed { outcome }) => return Ok(Ok(BlockResult::Guilty(vec![(number, outcome)]))),
+                        Ok(other) => return Ok(Err(unexpected(&other))),
+                        Err(loss) => return Ok(Err(loss)),
+                    }
+                }
+            };
+            block.push(Entry { id, calls: self.calls(expected_us) });
+        }
+        Ok(match self.ask(&Request::Measure { block })? {
+            Ok(Reply::Measured { times_us }) => Ok(BlockResult::Times(times_us)),
+            Ok(Reply::Failed { outcome }) if entries.iter().all(|entry| entry.0 == entries[0].0) => {
+                Ok(BlockResult::Guilty(vec![(entries[0].0, outcome)]))
+            }
+            // Some entry of several failed: each alone will show which.
+            Ok(other) => Err(unexpected(&other)),
+            Err(loss) => Err(loss),
+        })
+    }
+
+    /// Checks candidate `number` again, on the operands as they are now; `None`: it is right, or no answer was to be had
+    /// because the worker died (which timing it will show).
+    pub fn verify_again(&mut self, number: usize) -> Result<Option<Outcome>, Halt> {
+        let Some(&id) = self.loaded.get(&number) else { return Ok(None) };
+        Ok(match self.ask(&Request::Verify { id })? {
+            Ok(Reply::Verified { outcome, .. } | Reply::Failed { outcome }) => {
+                (outcome.kind != OutcomeKind::Ok).then_some(outcome)
+            }
+            _ => None,
+        })
+    }
+
+    /// Frees candidate `number` in the worker.
+    pub fn release(&mut self, number: usize) -> Result<(), Halt> {
+        if let Some(id) = self.loaded.remove(&number)
+            && self.worker.is_some()
+        {
+            let _ = self.ask(&Request::Drop { id })?;
+        }
+        Ok(())
+    }
+
+    /// Fresh operands at other addresses.
+    pub fn refresh(&mut self, seed: u64) -> Result<(), Halt> {
+        self.ensure_worker()?;
+        match self.ask(&Request::Refresh { seed })? {
+            Ok(Reply::Failed { outcome }) => Err(Halt::Problem(outcome.detail)),
+            // A worker that died over it starts again with fresh operands anyway.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    fn calls(&self, expected_us: f64) -> u32 {
+        const CALLS_MAX: f64 = 2000.0;
+        (self.sample_us / expected_us.max(0.01)).ceil().clamp(1.0, CALLS_MAX) as u32
+    }
+
+    /// The longest that one request about the problem in hand may take.
+    fn limit(&self, request: &Request) -> Duration {
+        if let Request::Open { .. } = request {
+            return OPEN_MAX;
+        }
+        let Some(problem) = &self.problem else { return PATIENCE };
+        let seconds = cost::flops(problem) / SLOWEST_FLOPS_PER_S + cost::bytes(problem) as f64 / SLOWEST_BYTES_PER_S;
+        let once = PATIENCE + Duration::from_secs_f64(seconds);
+        match request {
+            Request::Measure { block } => {
+                once + Duration::from_secs_f64(block.len() as f64 * self.sample_us * 20.0 / 1e6)
+            }
+            // Filling a rotation of several times the last-level cache.
+            Request::Problem { .. } | Request::Refresh { .. } => once * 3,
+            _ => once,
+        }
+    }
+
+    /// Sends a request within its limit and the budget's end. Inner error: the worker is dead.
+    fn ask(&mut self, request: &Request) -> Result<Result<Reply, Loss>, Halt> {
+        let Some(worker) = self.worker.take() else { return Ok(Err(Loss::Died("no worker".into()))) };
+        let mut limit = self.limit(request);
+        let mut cut_by_budget = false;
+        if let Some(deadline) = self.deadline {
+            let left = (deadline + BUDGET_GRACE).saturating_duration_since(Instant::now());
+            cut_by_budget = left < limit;
+            limit = limit.min(left);
+        }
+        match worker.ask(request, limit) {
+            Ok((worker, reply)) => {
+                self.worker = Some(worker);
+                Ok(Ok(reply))
+            }
+            Err(loss) => {
+                self.loaded.clear();
+                match loss {
+                    Loss::Interrupted => Err(Halt::Interrupted),
+                    Loss::Hung(_) if cut_by_budget => Err(Halt::BudgetOver),
+                    Loss::Unkillable(_) | Loss::NotStarted(_) => Err(Halt::Device(loss.to_string())),
+                    other => Ok(Err(other)),
+                }
+            }
+        }
+    }
+
+    /// A live worker with the device open and the problem set up.
+    fn ensure_worker(&mut self) -> Result<(), Halt> {
+        if self.worker.is_some() {
+            return Ok(());
+        }
+        if self.interrupt.is_set() {
+            return Err(Halt::Interrupted);
+        }
+        self.loaded.clear();
+        self.worker = Some(Worker::spawn(&self.interrupt).map_err(|e| Halt::Device(e.to_string()))?);
+        match self.ask(&Request::Open { device: self.device.clone() })? {
+            Ok(Reply::Opened { environment, absent }) => {
+                self.environment = Some(environment);
+                self.absent = absent;
+            }
+            Ok(Reply::Failed { outcome }) => return Err(Halt::Device(outcome.detail)),
+            Ok(other) => return Err(Halt::Device(unexpected(&other).to_string())),
+            Err(loss) => return Err(Halt::Device(format!("device {} cannot be opened: {loss}", self.device))),
+        }
+        if self.problem.is_some() {
+            self.set_up_problem()?;
+        }
+        Ok(())
+    }
+
+    fn set_up_problem(&mut self) -> Result<(), Halt> {
+        let Some(problem) = self.problem else { return Ok(()) };
+        let BenchSettings { effort, seed, rotation_bytes } = self.settings;
+        match self.ask(&Request::Problem { problem, effort, seed, rotation_bytes })? {
+            Ok(Reply::Ready { candidates }) => {
+                // The list of a restarted worker is the same: numbers stay valid.
+                if self.candidates.is_empty() {
+                    self.candidates = candidates;
+                }
+                Ok(())
+            }
+            Ok(Reply::Failed { outcome }) => Err(Halt::Problem(outcome.detail)),
+            Ok(other) => Err(Halt::Problem(unexpected(&other).to_string())),
+            Err(loss) => Err(Halt::Problem(format!("its operands cannot be made: {loss}"))),
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> Loss {
+    let mut text = format!("{reply:?}");
+    if let Some((cut, _)) = text.char_indices().nth(80) {
+        text.truncate(cut);
+    }
+    Loss::Garbled(format!("unexpected answer {text}"))
+}
+
+/// What the repeated loss of a worker makes of the candidate that was running.
+fn blame(loss: &Loss) -> Outcome {
+    match loss {
+        Loss::Hung(after) => Outcome::new(OutcomeKind::Hung, format!("no answer within {after:.1?}, twice")),
+        other => Outcome::new(OutcomeKind::Crashed, format!("{other}, twice")),
+    }
+}

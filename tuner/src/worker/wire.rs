@@ -1,0 +1,189 @@
+//! The messages between parent and worker: JSON behind a 4-byte little-endian length.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tgemm_db::outcome::{ErrorFigures, Outcome};
+use tgemm_db::{Environment, Problem, Solution};
+use tgemm_kernels::Effort;
+
+/// The longest message either side accepts.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// What the parent asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// Open this device.
+    Open {
+        /// As on the command line: `cpu`, `scripted:FILE`.
+        device: String,
+    },
+    /// Turn to this problem: make its operands, forget the former one.
+    Problem {
+        /// What is to be computed.
+        problem: Problem,
+        /// How many candidates to list.
+        effort: Effort,
+        /// Seed of the operands' values.
+        seed: u64,
+        /// Bytes that weights and outputs rotate over; 0 is three times the last-level cache.
+        rotation_bytes: u64,
+    },
+    /// Prepare this solution and pack its weights.
+    Load {
+        /// Which.
+        solution: Solution,
+    },
+    /// Run it once and hold the result against the reference.
+    Verify {
+        /// The number that [`Reply::Loaded`] gave.
+        id: usize,
+    },
+    /// Time these one after the other.
+    Measure {
+        /// In order.
+        block: Vec<Entry>,
+    },
+    /// Make fresh operands at other addresses.
+    Refresh {
+        /// Seed of their values.
+        seed: u64,
+    },
+    /// Forget this candidate and free its packed weights.
+    Drop {
+        /// Which.
+        id: usize,
+    },
+}
+
+/// One entry of a block to be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The candidate.
+    pub id: usize,
+    /// Launches to average over.
+    pub calls: u32,
+}
+
+/// A solution that a library offers for the problem in hand.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The solution.
+    pub solution: Solution,
+    /// If it is a baseline: the call it stands for.
+    pub baseline_via: Option<String>,
+}
+
+/// What the worker answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// The device is open.
+    Opened {
+        /// What it is.
+        environment: Environment,
+        /// Libraries that could not be opened, with the reason.
+        absent: Vec<(String, String)>,
+    },
+    /// The operands are there.
+    Ready {
+        /// All solutions on offer, baselines first.
+        candidates: Vec<Candidate>,
+    },
+    /// The solution is prepared.
+    Loaded {
+        /// Its number from now on.
+        id: usize,
+        /// What really runs, read back.
+        ran: Solution,
+        /// Time to pack the weights once, microseconds.
+        pack_us: Option<f64>,
+    },
+    /// It ran once.
+    Verified {
+        /// Right or not.
+        outcome: Outcome,
+        /// How far off.
+        error: Option<ErrorFigures>,
+        /// Time of that first call, microseconds.
+        first_call_us: f64,
+    },
+    /// Microseconds a call, one figure an entry.
+    Measured {
+        /// In the order of the block.
+        times_us: Vec<f64>,
+    },
+    /// Done; nothing to say.
+    Done,
+    /// It could not be done; the worker lives on.
+    Failed {
+        /// What that makes of the candidate.
+        outcome: Outcome,
+    },
+}
+
+/// Sends one message.
+pub fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
+    let body = serde_json::to_vec(message).map_err(io::Error::other)?;
+    if body.len() > MESSAGE_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "a message of {} bytes; at most {MESSAGE_BYTES_MAX} are sent",
+            body.len()
+        )));
+    }
+    let mut whole = Vec::with_capacity(4 + body.len());
+    whole.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    whole.extend_from_slice(&body);
+    to.write_all(&whole)
+}
+
+/// The body's length, from the first four bytes of a message.
+pub fn body_bytes(head: [u8; 4]) -> io::Result<usize> {
+    let bytes = u32::from_le_bytes(head) as usize;
+    if bytes > MESSAGE_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "a message of {bytes} bytes announced; at most {MESSAGE_BYTES_MAX} are read"
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Reads one message; `None` where the other side has closed between messages.
+pub fn receive<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
+    let mut head = [0u8; 4];
+    match from.read_exact(&mut head) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let mut body = vec![0; body_bytes(head)?];
+    from.read_exact(&mut body)?;
+    serde_json::from_slice(&body).map(Some).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_round_trip_and_absurd_lengths_are_refused() {
+        let mut pipe = Vec::new();
+        send(&mut pipe, &Request::Measure { block: vec![Entry { id: 3, calls: 7 }] }).unwrap();
+        send(&mut pipe, &Request::Drop { id: 1 }).unwrap();
+        let mut from = &pipe[..];
+        match receive::<Request>(&mut from).unwrap() {
+            Some(Request::Measure { block }) => assert_eq!(block, [Entry { id: 3, calls: 7 }]),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(receive::<Request>(&mut from).unwrap(), Some(Request::Drop { id: 1 })));
+        assert!(receive::<Request>(&mut from).unwrap().is_none());
+        assert!(receive::<Request>(&mut &[255u8, 255, 255, 255][..]).is_err());
+        assert!(receive::<Request>(&mut &[2u8, 0, 0, 0, b'{'][..]).is_err(), "a torn body is an error");
+    }
+
+    #[test]
+    fn infinite_times_survive() {
+        // JSON has no infinity; a figure that is no number must not read back as one.
+        let mut pipe = Vec::new();
+        send(&mut pipe, &Reply::Measured { times_us: vec![1.5, f64::NAN] }).unwrap();
+        assert!(receive::<Reply>(&mut &pipe[..]).is_err());
+    }
+}
