@@ -66,6 +66,15 @@ impl Constraints {
         }
         None
     }
+
+    /// As [`Constraints::refuse`], for a choice: the numerics class says what tuning may trade away, so it does not refuse
+    /// a baseline, which is what runs anyway.
+    pub fn refuse_choice(&self, choice: &Choice) -> Option<String> {
+        if choice.is_baseline() && choice.solution.numerics > self.numerics {
+            return Constraints { numerics: choice.solution.numerics, ..self.clone() }.refuse(&choice.solution);
+        }
+        self.refuse(&choice.solution)
+    }
 }
 
 word_enum! {
@@ -141,6 +150,13 @@ pub struct Choice {
     pub count: u64,
     /// When, RFC 3339; empty if unknown.
     pub tuned_at: String,
+}
+
+impl Choice {
+    /// Is this what the caller would have run without us?
+    pub fn is_baseline(&self) -> bool {
+        matches!(self.verdict, Verdict::Same | Verdict::Ambiguous)
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! | [`cost`] | FLOPs, bytes, and the time a device's roofline allows |
 //! | [`device`], [`solution`] | who computes, and how, with exact builds |
 //! | [`outcome`], [`choice`] | what a sweep found, and what it decided |
-//! | [`format`] | one file a format: readers that never panic, writers that never tear |
+//! | [`mod@format`] | one file a format: readers that never panic, writers that never tear |
 //! | `store` | the SQLite database of a sweep (feature `sqlite`) |
 //!
 //! This crate opens no device and starts no thread.

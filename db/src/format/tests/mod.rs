@@ -1,0 +1,5 @@
+//! What holds for every reader and writer together.
+
+mod corpus;
+mod hostile;
+mod round_trip;

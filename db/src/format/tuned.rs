@@ -1,0 +1,207 @@
+//! Tuned tables: choices, exactly as they were made.
+//!
+//! AITER's eighteen columns come first with AITER's meaning, so that its tools can look at the file, then ours, which
+//! say the rest of a [`Choice`]. `tflops` and `bw` are derived and not read back.
+
+use std::path::Path;
+
+use super::aiter::{self, split_k};
+use super::baselines::{self, known, known_text};
+use super::cells::{Cells, LineWriter};
+use super::error::{Read, ReadError};
+use super::linear::LinearColumns;
+use super::sheet::{Column, Header, Reason, Sheet, Spec};
+use super::{Format, cells};
+use crate::atomic::{self, WriteError};
+use crate::choice::{Choice, Ratio};
+use crate::device::{Build, Device};
+use crate::solution::{Params, Solution};
+
+/// Our columns, behind AITER's.
+const OURS: &[&str] = &[
+    "problem",
+    "vendor",
+    "memory_gib",
+    "chip_id",
+    "partition",
+    "last_level_cache_bytes",
+    "version",
+    "revision",
+    "params",
+    "weight_form",
+    "workspace_bytes",
+    "numerics",
+    "deterministic",
+    "graph_safe",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "verdict",
+    "baselines",
+    "error_over_bound",
+    "pack_us",
+    "count",
+    "tuned_at",
+];
+
+/// AITER's columns and ours, in the order of writing.
+const ALL: [&str; aiter::COLUMNS.len() + OURS.len()] = {
+    let mut all = [""; aiter::COLUMNS.len() + OURS.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < aiter::COLUMNS.len() { aiter::COLUMNS[at] } else { OURS[at - aiter::COLUMNS.len()] };
+        at += 1;
+    }
+    all
+};
+
+pub(super) const SPEC: Spec = Spec { required: &ALL, optional: &[], renamed: &[] };
+
+/// The whole table as text.
+pub fn to_text<'a>(choices: impl IntoIterator<Item = &'a Choice>) -> String {
+    let mut text = ALL.join(",");
+    text.push('\n');
+    for choice in choices {
+        write_row(&mut text, choice);
+    }
+    text
+}
+
+/// Replaces `path` by a table of `choices`, atomically.
+pub fn write<'a>(path: &Path, choices: impl IntoIterator<Item = &'a Choice>) -> Result<(), WriteError> {
+    atomic::write(path, to_text(choices).as_bytes())
+}
+
+fn write_row(out: &mut String, choice: &Choice) {
+    let Choice { device, solution, ratio, .. } = choice;
+    let mut name = String::new();
+    cells::escape(&solution.name, &mut name);
+    let mut library = String::new();
+    cells::escape(solution.library(), &mut library);
+    let mut arch = String::new();
+    cells::escape(&device.arch, &mut arch);
+    let mut line = LineWriter::new(out);
+    aiter::write_columns(&mut line, choice, &aiter::Texts { arch: &arch, library: &library, name: &name });
+    line.cell(choice.problem).cell(device.vendor).optional(device.memory_gib);
+    line.optional(device.chip_id.map(|id| format!("{id:#x}"))).text(device.partition.as_deref().unwrap_or(""));
+    line.cell(device.last_level_cache_bytes);
+    line.text(&solution.build.version).text(&solution.build.revision).text(&solution.params.to_string());
+    line.cell(solution.weight_form).cell(solution.workspace_bytes).cell(solution.numerics);
+    line.cell(known_text(solution.deterministic)).cell(known_text(solution.graph_safe));
+    line.cell(ratio.estimate).cell(ratio.low).cell(ratio.high).cell(choice.verdict);
+    line.cell(baselines::to_text(&choice.baselines)).cell(choice.error_over_bound).optional(choice.pack_us);
+    line.cell(choice.count).text(&choice.tuned_at).end();
+}
+
+/// Where every column stands. One field a column would repeat their names a fourth time: they are found by position in
+/// [`ALL`], which is how they are written.
+struct Columns {
+    linear: LinearColumns,
+    gfx: Column,
+    cu_num: Column,
+    libtype: Column,
+    solidx: Column,
+    split_k: Column,
+    us: Column,
+    kernel_name: Column,
+    err_ratio: Column,
+    ours: [Column; OURS.len()],
+}
+
+pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Choice>, ReadError> {
+    let mut ours = [header.get("problem"); OURS.len()];
+    for (column, name) in ours.iter_mut().zip(OURS) {
+        *column = header.get(name);
+    }
+    let columns = Columns {
+        linear: LinearColumns::of(header),
+        gfx: header.get("gfx"),
+        cu_num: header.get("cu_num"),
+        libtype: header.get("libtype"),
+        solidx: header.get("solidx"),
+        split_k: header.get("splitK"),
+        us: header.get("us"),
+        kernel_name: header.get("kernelName"),
+        err_ratio: header.get("err_ratio"),
+        ours,
+    };
+    sheet.read(Format::Tuned, |row| columns.read(row))
+}
+
+impl Columns {
+    #[rustfmt::skip]
+    fn read(&self, row: &Cells) -> Result<Choice, Reason> {
+        let [problem, vendor, memory_gib, chip_id, partition, last_level_cache_bytes, version, revision, params,
+            weight_form, workspace_bytes, numerics, deterministic, graph_safe, ratio, ratio_low, ratio_high, verdict,
+            baselines, error_over_bound, pack_us, count, tuned_at] = self.ours;
+        let partition = partition.unescaped(row)?;
+        let device = Device {
+            vendor: vendor.parsed(row)?,
+            arch: self.gfx.unescaped(row)?,
+            compute_units: self.cu_num.whole(row)?,
+            memory_gib: memory_gib.whole_or_none(row)?,
+            chip_id: hex_or_none(chip_id, row)?,
+            partition: (!partition.is_empty()).then_some(partition),
+            last_level_cache_bytes: last_level_cache_bytes.whole(row)?,
+        };
+        let property = |column: Column| {
+            known(column.text(row)).ok_or_else(|| column.refuse(row, "true, false or nothing"))
+        };
+        let solution = Solution {
+            build: Build {
+                library: self.libtype.unescaped(row)?,
+                version: version.unescaped(row)?,
+                revision: revision.unescaped(row)?,
+            },
+            index: self.solidx.whole(row)?,
+            name: self.kernel_name.unescaped(row)?,
+            params: self.params(params, row)?,
+            weight_form: weight_form.parsed(row)?,
+            workspace_bytes: workspace_bytes.whole(row)?,
+            numerics: numerics.parsed(row)?,
+            deterministic: property(deterministic)?,
+            graph_safe: property(graph_safe)?,
+        };
+        Ok(Choice {
+            problem: self.linear.read_beside(problem, row)?,
+            device,
+            solution,
+            time_us: self.us.positive(row)?,
+            ratio: Ratio {
+                estimate: ratio.positive(row)?,
+                low: ratio_low.positive(row)?,
+                high: ratio_high.positive(row)?,
+            },
+            verdict: verdict.parsed(row)?,
+            baselines: baselines::from_text(baselines.text(row))?,
+            error_over_bound: error_over_bound.not_negative(row)?,
+            err_ratio: self.err_ratio.not_negative(row)?,
+            pack_us: match pack_us.text(row) {
+                "" => None,
+                _ => Some(pack_us.not_negative(row)?),
+            },
+            count: count.whole(row)?,
+            tuned_at: tuned_at.unescaped(row)?,
+        })
+    }
+
+    /// The parameters, with which `splitK` must agree: it is their `split_k` for AITER's eyes.
+    fn params(&self, params: Column, row: &Cells) -> Result<Params, Reason> {
+        let parsed: Params = params.unescaped(row)?.parse().map_err(|error| format!("{}: {error}", params.name))?;
+        let shown: i64 = self.split_k.whole(row)?;
+        match split_k(&parsed) {
+            want if want == shown => Ok(parsed),
+            want => Err(format!("splitK is {shown}, params say {want}")),
+        }
+    }
+}
+
+/// A number such as `0x74a1`; `None` where the cell is empty.
+fn hex_or_none(column: Column, row: &Cells) -> Result<Option<u32>, Reason> {
+    let text = column.text(row);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let value = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    value.map(Some).ok_or_else(|| column.refuse(row, "a hexadecimal number such as 0x74a1"))
+}

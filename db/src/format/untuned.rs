@@ -1,0 +1,105 @@
+//! Untuned tables: problems that an engine ran, and how often.
+//!
+//! AITER's eight columns come first under its own names, so that AITER reads our file, then ours. `problem`, the
+//! canonical key, says everything; a row whose other columns contradict it is rejected. AITER's own untuned files of
+//! every age are read too.
+
+use std::path::Path;
+
+use super::cells::{Cells, LineWriter};
+use super::error::{Read, ReadError};
+use super::linear::{Linear, LinearColumns};
+use super::sheet::{Column, Header, Reason, Sheet, Spec};
+use super::{Format, column};
+use crate::atomic::{self, WriteError};
+use crate::recording::Recorded;
+
+pub(super) const SPEC: Spec = Spec {
+    required: &["M", "N", "K", "bias", "dtype", "outdtype", "scaleAB", "bpreshuffle", "problem"],
+    optional: &["count", "via", "captured", "workspace_bytes_max", "library_file", "library_build"],
+    renamed: &[],
+};
+
+/// AITER's columns: `outdtype`, `scaleAB` and `bpreshuffle` were added in this order in 2025.
+pub(super) const AITER_SPEC: Spec = Spec {
+    required: &["M", "N", "K", "bias", "dtype"],
+    optional: &["outdtype", "scaleAB", "bpreshuffle"],
+    renamed: &[],
+};
+
+/// The header line of an untuned table, with its line end.
+pub fn header() -> &'static str {
+    "M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,problem,count,via,captured,workspace_bytes_max,library_file,library_build\n"
+}
+
+/// Appends one row with its line end to `out`; a recorder appends the result to a file with one write.
+pub fn write_row(out: &mut String, recorded: &Recorded) {
+    let mut line = LineWriter::new(out);
+    Linear::of(&recorded.problem).write(&mut line);
+    line.cell(recorded.problem).cell(recorded.count).cell(recorded.via);
+    line.cell(column::flag_text(recorded.captured)).optional(recorded.workspace_bytes_max);
+    line.text(&recorded.library_file).text(&recorded.library_build).end();
+}
+
+/// The whole table as text.
+pub fn to_text<'a>(rows: impl IntoIterator<Item = &'a Recorded>) -> String {
+    let mut text = header().to_owned();
+    for row in rows {
+        write_row(&mut text, row);
+    }
+    text
+}
+
+/// Replaces `path` by a table of `rows`, atomically.
+pub fn write<'a>(path: &Path, rows: impl IntoIterator<Item = &'a Recorded>) -> Result<(), WriteError> {
+    atomic::write(path, to_text(rows).as_bytes())
+}
+
+/// Our columns beside AITER's; a file that a person wrote may leave them out.
+struct Ours {
+    problem: Column,
+    count: Option<Column>,
+    via: Option<Column>,
+    captured: Option<Column>,
+    workspace_bytes_max: Option<Column>,
+    library_file: Option<Column>,
+    library_build: Option<Column>,
+}
+
+impl Ours {
+    fn read(&self, linear: &LinearColumns, row: &Cells) -> Result<Recorded, Reason> {
+        let text = |column: Option<Column>| column.map_or(Ok(String::new()), |column| column.unescaped(row));
+        let bare = Recorded::bare(linear.read_beside(self.problem, row)?);
+        Ok(Recorded {
+            count: self.count.map_or(Ok(0), |column| column.whole_or_default(row))?,
+            via: self.via.map_or(Ok(bare.via), |column| column.parsed(row))?,
+            captured: match self.captured {
+                Some(column) if !column.text(row).is_empty() => column.flag(row)?,
+                _ => false,
+            },
+            workspace_bytes_max: self.workspace_bytes_max.map_or(Ok(None), |column| column.whole_or_none(row))?,
+            library_file: text(self.library_file)?,
+            library_build: text(self.library_build)?,
+            ..bare
+        })
+    }
+}
+
+pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Recorded>, ReadError> {
+    let linear = LinearColumns::of(header);
+    let ours = Ours {
+        problem: header.get("problem"),
+        count: header.find("count"),
+        via: header.find("via"),
+        captured: header.find("captured"),
+        workspace_bytes_max: header.find("workspace_bytes_max"),
+        library_file: header.find("library_file"),
+        library_build: header.find("library_build"),
+    };
+    sheet.read(Format::Untuned, |row| ours.read(&linear, row))
+}
+
+pub(super) fn read_aiter(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Recorded>, ReadError> {
+    let linear = LinearColumns::of(header);
+    sheet.read(Format::AiterBf16Untuned, |row| Ok(Recorded::bare(linear.read(row)?.problem())))
+}

@@ -1,0 +1,215 @@
+//! Choices made ready for lookup.
+
+use std::fmt;
+
+use tgemm_db::{Choice, Constraints, Environment, Problem, Site};
+
+use crate::admit::{self, Refusal};
+use crate::index::{Index, Span};
+use crate::ladder;
+use crate::load::Origin;
+
+/// How a lookup answered, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum HitKind {
+    /// This very problem was tuned.
+    Exact,
+    /// Borrowed from the M that AITER's padding names.
+    Padded,
+    /// Between two tuned M with one winner.
+    Interval,
+    /// By a model of the site.
+    Predicted,
+    /// Nothing fits: run what you would have run without us.
+    Default,
+}
+
+impl fmt::Display for HitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            HitKind::Exact => "exact",
+            HitKind::Padded => "padded",
+            HitKind::Interval => "interval",
+            HitKind::Predicted => "predicted",
+            HitKind::Default => "default",
+        })
+    }
+}
+
+/// The answer to a lookup.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit<'a> {
+    /// Which level answered.
+    pub kind: HitKind,
+    /// What to run; `None` only for [`HitKind::Default`].
+    pub choice: Option<&'a Choice>,
+    /// The M that the choice was tuned at.
+    pub tuned_m: Option<u32>,
+}
+
+impl Hit<'_> {
+    /// Nothing fits.
+    pub const DEFAULT: Hit<'static> = Hit { kind: HitKind::Default, choice: None, tuned_m: None };
+}
+
+/// Tuned choices that hold in this environment; immutable, so shared between threads without a lock.
+///
+/// Rows come in layers (one a file, the first counts most). At one M the higher layer answers; an exact row of a lower
+/// layer still beats a borrowed row of a higher one.
+#[derive(Debug, Default)]
+pub struct Database {
+    index: Index,
+    pub(crate) choices: Vec<Choice>,
+    /// Where each choice came from, side by side with `choices`.
+    pub(crate) origins: Vec<Origin>,
+    /// Rows of other devices and builds, kept for [`Database::explain`] only.
+    pub(crate) refused: Vec<(Choice, Refusal)>,
+    /// This device in words, for messages.
+    pub(crate) here: String,
+    /// The files, in order of layers; [`Origin`] points into it.
+    pub(crate) files: Vec<std::path::PathBuf>,
+}
+
+impl Database {
+    /// Makes `choices` ready for `here`, all in one layer.
+    ///
+    /// Rows of other devices, and rows whose winner has a known build that differs from `here`, are not served; they
+    /// are kept for [`Database::explain`].
+    pub fn from_choices(choices: impl IntoIterator<Item = Choice>, here: &Environment) -> Database {
+        let mut builder = Builder::new(here);
+        for choice in choices {
+            builder.push(choice, Origin::NONE);
+        }
+        builder.finish(Vec::new())
+    }
+
+    /// The table of one site: resolve it once a layer, ask it once a call.
+    #[inline]
+    pub fn site(&self, site: &Site) -> SiteTable<'_> {
+        SiteTable { database: self, span: self.index.span(site), n: site.n }
+    }
+
+    /// What to run for `problem` under `constraints`. No lock, no allocation.
+    #[inline]
+    pub fn lookup(&self, problem: &Problem, constraints: &Constraints) -> Hit<'_> {
+        let gemm = problem.gemm();
+        self.site(&gemm.site).at(gemm.m, constraints)
+    }
+
+    /// Number of choices that can be served here.
+    pub fn len(&self) -> usize {
+        self.choices.len()
+    }
+
+    /// Is there nothing to serve?
+    pub fn is_empty(&self) -> bool {
+        self.choices.is_empty()
+    }
+
+    /// All choices that can be served here, in the order of loading.
+    pub fn choices(&self) -> &[Choice] {
+        &self.choices
+    }
+
+    /// Number of rows that were refused because of their device or build.
+    pub fn refused(&self) -> usize {
+        self.refused.len()
+    }
+}
+
+/// The choices of one site. Copy it, keep it beside the layer's weights.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteTable<'a> {
+    database: &'a Database,
+    span: Span,
+    n: u32,
+}
+
+impl<'a> SiteTable<'a> {
+    /// What to run at `m` tokens under `constraints`. No lock, no allocation.
+    #[inline]
+    pub fn at(&self, m: u32, constraints: &Constraints) -> Hit<'a> {
+        if let Some(choice) = self.best(m, constraints) {
+            return Hit { kind: HitKind::Exact, choice: Some(choice), tuned_m: Some(m) };
+        }
+        for padded in ladder::padded(m, self.n) {
+            if let Some(choice) = self.best(padded, constraints) {
+                return Hit { kind: HitKind::Padded, choice: Some(choice), tuned_m: Some(padded) };
+            }
+        }
+        Hit::DEFAULT
+    }
+
+    #[inline]
+    fn best(&self, m: u32, constraints: &Constraints) -> Option<&'a Choice> {
+        self.rows(m).map(|row| &self.database.choices[row]).find(|choice| admit::allows(constraints, choice))
+    }
+
+    /// Positions of the rows at `m`, best first.
+    #[inline]
+    pub(crate) fn rows(&self, m: u32) -> impl Iterator<Item = usize> + use<'a> {
+        self.database.index.at(self.span, m)
+    }
+
+    /// All tuned token counts, ascending.
+    pub fn tuned_ms(&self) -> &'a [u32] {
+        self.database.index.ms(self.span)
+    }
+
+    /// Has this site no choice at all?
+    pub fn is_empty(&self) -> bool {
+        self.tuned_ms().is_empty()
+    }
+}
+
+/// Collects rows, then orders them once.
+pub(crate) struct Builder<'h> {
+    here: &'h Environment,
+    database: Database,
+}
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Kept,
+    OtherDevice,
+    OtherBuild,
+}
+
+impl<'h> Builder<'h> {
+    pub(crate) fn new(here: &'h Environment) -> Builder<'h> {
+        Builder { here, database: Database { here: here.device.to_string(), ..Database::default() } }
+    }
+
+    /// Makes room for `rows` more.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.database.choices.reserve(rows);
+        self.database.origins.reserve(rows);
+    }
+
+    pub(crate) fn push(&mut self, choice: Choice, origin: Origin) -> Fate {
+        match admit::admit(&choice, self.here) {
+            Ok(()) => {
+                self.database.choices.push(choice);
+                self.database.origins.push(origin);
+                Fate::Kept
+            }
+            Err(refusal) => {
+                let fate = match refusal {
+                    Refusal::Device(_) => Fate::OtherDevice,
+                    Refusal::Build(_) => Fate::OtherBuild,
+                };
+                self.database.refused.push((choice, refusal));
+                fate
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self, files: Vec<std::path::PathBuf>) -> Database {
+        let origins = &self.database.origins;
+        self.database.index = Index::new(&self.database.choices, |row| origins[row].layer);
+        self.database.files = files;
+        self.database
+    }
+}

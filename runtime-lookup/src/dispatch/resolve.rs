@@ -1,0 +1,183 @@
+//! What runs for one problem: its choice made ready, or why not; and its baseline, made ready when first needed.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
+
+use tgemm_db::device::Difference;
+use tgemm_db::{Problem, Solution};
+use tgemm_kernels::{BaselineSolution, Context, Error, Prepared, library};
+
+use super::{DispatchError, DispatchOptions, ProblemReport};
+use crate::{Database, HitKind};
+
+/// Why a choice that the lookup found does not run. Found once, remembered; the baseline runs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fallback {
+    /// Its library could not be opened in this process.
+    #[error("library {0} is not here")]
+    LibraryAbsent(String),
+    /// Its library is of another build.
+    #[error("{0}")]
+    BuildDiffers(Difference),
+    /// The library does not take it, here or for this problem.
+    #[error("not prepared: {0}")]
+    Prepare(Error),
+    /// The library made something else ready than was asked for.
+    #[error("asked for '{asked}', got '{got}'")]
+    OtherSolution {
+        /// The choice's index and name.
+        asked: String,
+        /// What the library says it would run.
+        got: String,
+    },
+    /// The weights could not be packed.
+    #[error("weights not packed: {0}")]
+    Pack(Error),
+    /// The launch was refused before anything started.
+    #[error("not started: {0}")]
+    Launch(Error),
+}
+
+impl Fallback {
+    /// The reason in one word, for counters.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Fallback::LibraryAbsent(_) => "library_absent",
+            Fallback::BuildDiffers(_) => "build_differs",
+            Fallback::Prepare(_) => "not_prepared",
+            Fallback::OtherSolution { .. } => "other_solution",
+            Fallback::Pack(_) => "not_packed",
+            Fallback::Launch(_) => "not_started",
+        }
+    }
+}
+
+/// One problem, resolved.
+pub(super) struct Resolved {
+    pub problem: Problem,
+    pub kind: HitKind,
+    tuned_m: Option<u32>,
+    /// The choice, made ready; `None` where nothing was found or it could not be.
+    pub choice: Option<Box<dyn Prepared>>,
+    /// Why the choice does not run, if one was found.
+    pub fallback: RefCell<Option<Fallback>>,
+    baseline: OnceCell<Result<Box<dyn Prepared>, DispatchError>>,
+    pub applied: Cell<u64>,
+    pub baseline_runs: Cell<u64>,
+}
+
+impl Resolved {
+    /// Looks `problem` up and makes its choice ready.
+    pub fn new(context: &dyn Context, database: &Database, options: &DispatchOptions, problem: Problem) -> Resolved {
+        let hit = database.lookup(&problem, &options.constraints);
+        let prepared = hit.choice.map(|choice| prepare(context, &problem, &choice.solution));
+        let (choice, fallback) = match prepared {
+            None => (None, None),
+            Some(Ok(prepared)) => (Some(prepared), None),
+            Some(Err(fallback)) => (None, Some(fallback)),
+        };
+        Resolved {
+            problem,
+            kind: hit.kind,
+            tuned_m: hit.tuned_m,
+            choice,
+            fallback: RefCell::new(fallback),
+            baseline: OnceCell::new(),
+            applied: Cell::new(0),
+            baseline_runs: Cell::new(0),
+        }
+    }
+
+    /// The choice, if it may run.
+    pub fn usable(&self) -> Option<&dyn Prepared> {
+        match &*self.fallback.borrow() {
+            None => self.choice.as_deref(),
+            Some(_) => None,
+        }
+    }
+
+    /// Notes that the choice does not work here: from now on the baseline runs.
+    pub fn give_up(&self, reason: Fallback) {
+        *self.fallback.borrow_mut() = Some(reason);
+    }
+
+    /// What runs without a choice; made ready on the first call.
+    pub fn baseline(&self, context: &dyn Context, options: &DispatchOptions) -> Result<&dyn Prepared, DispatchError> {
+        let baseline = self.baseline.get_or_init(|| prepare_baseline(context, options, self.problem));
+        baseline.as_deref().map_err(Clone::clone)
+    }
+
+    pub fn report(&self) -> ProblemReport {
+        let baseline = self.baseline.get().and_then(|baseline| baseline.as_deref().ok());
+        ProblemReport {
+            problem: self.problem,
+            kind: self.kind,
+            tuned_m: self.tuned_m,
+            solution: self.usable().or(baseline).map(|prepared| prepared.ran().clone()),
+            fallback: self.fallback.borrow().clone(),
+            applied: self.applied.get(),
+            baseline: self.baseline_runs.get(),
+        }
+    }
+}
+
+/// A solution as messages show it: index and name.
+fn label(solution: &Solution) -> String {
+    format!("{} {}", solution.index, solution.name)
+}
+
+fn prepare(context: &dyn Context, problem: &Problem, solution: &Solution) -> Result<Box<dyn Prepared>, Fallback> {
+    let library =
+        library(context, solution.library()).ok_or_else(|| Fallback::LibraryAbsent(solution.library().to_owned()))?;
+    // The database was admitted against an environment; what counts is the library that is open here.
+    if let Some(difference) = solution.build.difference(library.build()) {
+        return Err(Fallback::BuildDiffers(difference));
+    }
+    let prepared = library.prepare(problem, solution).map_err(Fallback::Prepare)?;
+    let ran = prepared.ran();
+    let same_name = solution.name.is_empty() || ran.name == solution.name;
+    match ran.index == solution.index && same_name {
+        true => Ok(prepared),
+        false => Err(Fallback::OtherSolution { asked: label(solution), got: label(ran) }),
+    }
+}
+
+/// All baselines for `problem`, the wanted one first.
+fn baselines(context: &dyn Context, options: &DispatchOptions, problem: &Problem) -> Vec<BaselineSolution> {
+    let all = context.libraries().iter().flat_map(|library| library.baselines(problem));
+    let mut all: Vec<BaselineSolution> = all.collect();
+    if let Some(wanted) = &options.baseline {
+        // A stable sort keeps the libraries' own order among the rest.
+        all.sort_by_key(|baseline| match baseline.via == *wanted {
+            true => 0,
+            false if baseline.solution.library() == wanted => 1,
+            false => 2,
+        });
+    }
+    all
+}
+
+fn prepare_baseline(
+    context: &dyn Context,
+    options: &DispatchOptions,
+    problem: Problem,
+) -> Result<Box<dyn Prepared>, DispatchError> {
+    let mut reasons = Vec::new();
+    for BaselineSolution { via, solution } in baselines(context, options, &problem) {
+        let prepared = library(context, solution.library()).map(|library| library.prepare(&problem, &solution));
+        match prepared {
+            Some(Ok(prepared)) => return Ok(prepared),
+            Some(Err(error)) => reasons.push(format!("{via}: {error}")),
+            None => {}
+        }
+    }
+    let reason = if reasons.is_empty() { "none offers a baseline".to_owned() } else { reasons.join("; ") };
+    Err(DispatchError::NoBaseline { problem: Box::new(problem), reason })
+}
+
+impl fmt::Debug for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.problem, self.kind)
+    }
+}

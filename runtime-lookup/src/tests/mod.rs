@@ -1,0 +1,64 @@
+//! What holds for the lookup as a whole.
+
+mod explain;
+mod files;
+mod oracle;
+
+use std::collections::BTreeMap;
+
+use tgemm_db::choice::Ratio;
+use tgemm_db::{Build, Choice, Device, Environment, Numerics, Params, Problem, Solution, Vendor, Verdict, WeightForm};
+
+/// An MI300X with a known build of hipBLASLt.
+fn here() -> Environment {
+    Environment {
+        device: device("gfx942", 304),
+        builds: vec![build("hipblaslt", "1.0")],
+        driver: String::new(),
+        vars: BTreeMap::new(),
+    }
+}
+
+fn device(arch: &str, compute_units: u32) -> Device {
+    Device {
+        vendor: Vendor::Amd,
+        arch: arch.into(),
+        compute_units,
+        memory_gib: None,
+        chip_id: None,
+        partition: None,
+        last_level_cache_bytes: 0,
+    }
+}
+
+fn build(library: &str, version: &str) -> Build {
+    Build { library: library.into(), version: version.into(), revision: String::new() }
+}
+
+/// A choice that serves [`here`].
+fn choice(problem: Problem) -> Choice {
+    Choice {
+        problem,
+        device: device("gfx942", 304),
+        solution: Solution {
+            build: build("hipblaslt", "1.0"),
+            index: 7,
+            name: "Cijk".into(),
+            params: Params::new(),
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        },
+        time_us: 12.5,
+        ratio: Ratio { estimate: 0.8, low: 0.75, high: 0.85 },
+        verdict: Verdict::Faster,
+        baselines: Vec::new(),
+        error_over_bound: 0.1,
+        err_ratio: 0.0,
+        pack_us: None,
+        count: 1,
+        tuned_at: "2026-01-01T00:00:00Z".into(),
+    }
+}
