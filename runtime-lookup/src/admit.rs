@@ -29,9 +29,9 @@ pub(crate) fn admit(choice: &Choice, here: &Environment) -> Result<(), Refusal> 
     difference.map_or(Ok(()), |difference| Err(Refusal::Build(difference)))
 }
 
-/// [`Constraints::refuse`] as a yes or no: the same answer without a text, for the hit path.
-#[inline]
-pub(crate) fn allows(constraints: &Constraints, solution: &Solution) -> bool {
+/// [`Constraints::refuse_choice`] as a yes or no: the same answer without a text, for the hit path.
+pub(crate) fn allows(constraints: &Constraints, choice: &Choice) -> bool {
+    let solution = &choice.solution;
     constraints.weight_forms.contains(&solution.weight_form)
         && (solution.numerics <= constraints.numerics || choice.is_baseline())
         && constraints.workspace_bytes_max.is_none_or(|cap| solution.workspace_bytes <= cap)
