@@ -39,7 +39,7 @@ pub struct Rules {
     pub looks: Vec<usize>,
     /// A ratio known to this half-width is known well enough.
     pub half_width: f64,
-    /// Blocks of the confirmation: the least that carries 95 % is 6; two more for a sample that goes astray.
+    /// Blocks of the confirmation: the least that carries 95 % is 6; as many again for samples that go astray.
     pub confirm_blocks: usize,
 }
 
@@ -53,7 +53,7 @@ impl Default for Rules {
             confidence: 0.95,
             looks: vec![10, 16, 24, 32],
             half_width: 0.005,
-            confirm_blocks: 8,
+            confirm_blocks: 12,
         }
     }
 }
@@ -275,6 +275,14 @@ impl Race {
         self.runners[arm].finalist
     }
 
+    /// Will it be timed again? What is not needed may be freed.
+    pub fn is_needed(&self, arm: usize) -> bool {
+        match self.stage {
+            Stage::Refresh | Stage::Confirm => self.confirm_field().contains(&arm),
+            _ => self.alive(arm),
+        }
+    }
+
     /// All its timings.
     pub fn samples(&self, arm: usize) -> &[Sample] {
         &self.runners[arm].samples
@@ -310,12 +318,16 @@ impl Race {
         }
     }
 
-    /// Median of the timings of the latest phase that this entrant reached.
-    fn median_us(&self, arm: usize) -> f64 {
-        let samples = &self.runners[arm].samples;
-        let latest = samples.iter().map(|s| s.phase).max().unwrap_or(Phase::Probe);
-        let mut times: Vec<f64> = samples.iter().filter(|s| s.phase == latest).map(|s| s.time_us).collect();
+    /// Median of this entrant's timings of the latest phase it reached, none later than `last`.
+    fn median_until_us(&self, arm: usize, last: Phase) -> f64 {
+        let samples = self.runners[arm].samples.iter().filter(|s| s.phase <= last);
+        let latest = samples.clone().map(|s| s.phase).max().unwrap_or(Phase::Probe);
+        let mut times: Vec<f64> = samples.filter(|s| s.phase == latest).map(|s| s.time_us).collect();
         median(&mut times).unwrap_or(f64::INFINITY)
+    }
+
+    fn median_us(&self, arm: usize) -> f64 {
+        self.median_until_us(arm, Phase::Confirm)
     }
 
     /// Log ratios `a` over `b` in the blocks where both ran.
@@ -469,7 +481,11 @@ impl Race {
 
     /// The result so far; `None` if nothing can be chosen, because no entrant is left.
     pub fn conclude(&self) -> Option<Conclusion> {
-        let mut baselines: Vec<(usize, f64)> = self.baselines().iter().map(|&b| (b, self.median_us(b))).collect();
+        let confirmed = !self.confirm_field().is_empty() && self.confirm_is_over();
+        // A confirmation that was cut short gives no figure: the final's stand.
+        let last = if confirmed { Phase::Confirm } else { Phase::Final };
+        let mut baselines: Vec<(usize, f64)> =
+            self.baselines().iter().map(|&b| (b, self.median_until_us(b, last))).collect();
         baselines.sort_by(|a, b| a.1.total_cmp(&b.1));
         let best_baseline = baselines.first().map(|b| b.0);
         let chosen = match (self.winner, best_baseline) {
@@ -477,11 +493,9 @@ impl Race {
             (None, Some(baseline)) => baseline,
             (None, None) => self.preferred(&self.contenders())?,
         };
-        let confirmed = !self.runners[chosen].confirm_logs.is_empty() && self.stage == Stage::Done;
-        let phase = if confirmed { Phase::Confirm } else { Phase::Final };
         let ratio = match best_baseline {
             Some(baseline) if baseline != chosen => {
-                let logs = self.log_ratios(chosen, baseline, phase);
+                let logs = self.log_ratios(chosen, baseline, last);
                 let estimate = ratio_estimate(&logs)?;
                 let wide = Ratio { estimate, low: 0.0, high: f64::INFINITY };
                 paired_ratio(&logs, self.rules.confidence).unwrap_or(wide)
@@ -489,7 +503,8 @@ impl Race {
             _ => Ratio::ONE,
         };
         let verdict = if best_baseline.is_none() { Verdict::NoBaseline } else { self.verdict };
-        Some(Conclusion { chosen, verdict, ratio, time_us: self.median_us(chosen), baselines, confirmed })
+        let time_us = self.median_until_us(chosen, last);
+        Some(Conclusion { chosen, verdict, ratio, time_us, baselines, confirmed })
     }
 }
 

@@ -183,6 +183,34 @@ fn stopping_early_never_switches_on_thin_evidence() {
 }
 
 #[test]
+fn a_confirmation_that_is_cut_short_gives_no_figures() {
+    let mut track = Track::new(&[100.0, 50.0, 60.0], 0.001, 6);
+    let entrants = track.entrants(&[0]);
+    let mut race = Race::new(&entrants, Rules::default(), 1);
+    let mut confirms = 0;
+    loop {
+        match race.step() {
+            Step::Measure { phase, entries } => {
+                confirms += u32::from(phase == Phase::Confirm);
+                if confirms == 3 {
+                    break;
+                }
+                // Timings of the confirmation are all wrong here: none of them may show.
+                let factor = if phase == Phase::Confirm { 7.0 } else { 1.0 };
+                let times: Vec<f64> = entries.iter().map(|&arm| factor * track.sample(arm)).collect();
+                race.feed(&times);
+            }
+            Step::Refresh => assert_eq!([0, 1, 2].map(|arm| race.is_needed(arm)), [true, true, false]),
+            Step::Done => panic!("over too soon"),
+        }
+    }
+    race.stop();
+    let end = race.conclude().unwrap();
+    assert_eq!((end.chosen, end.verdict, end.confirmed), (1, Verdict::Faster, false));
+    assert!((end.time_us - 50.0).abs() < 1.0 && (end.ratio.estimate - 0.5).abs() < 0.01 && end.ratio.high < 0.52, "{end:?}");
+}
+
+#[test]
 fn void_blocks_are_measured_again() {
     let entrants = [Entrant { baseline: true, probe_us: 1.0, rank: 0 }; 1];
     let mut race = Race::new(&entrants, Rules::default(), 1);

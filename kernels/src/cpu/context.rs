@@ -11,29 +11,12 @@ use super::widen::Widened;
 use crate::{Arm, Buffer, Context, Error, Launch, Library, Stream};
 
 /// Environment variables that change which kernel runs, or on how many threads.
-const VARS: &[&str] = &[
-    "DNNL_DEFAULT_FPMATH_MODE",
-    "DNNL_MAX_CPU_ISA",
-    "DNNL_PRIMITIVE_CACHE_CAPACITY",
-    "GOMP_CPU_AFFINITY",
-    "KMP_AFFINITY",
-    "KMP_BLOCKTIME",
-    "MATMUL_NUM_THREADS",
-    "OMP_DYNAMIC",
-    "OMP_NUM_THREADS",
-    "OMP_PLACES",
-    "OMP_PROC_BIND",
-    "OMP_THREAD_LIMIT",
-    "OMP_WAIT_POLICY",
-    "ONEDNN_DEFAULT_FPMATH_MODE",
-    "ONEDNN_MAX_CPU_ISA",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
-    "RAYON_NUM_THREADS",
-];
+const VARS: &[&str] = &["MATMUL_NUM_THREADS", "RAYON_NUM_THREADS"];
 
 /// How long an arm runs untimed before it is timed: caches and branch predictors warm to it, and threads that another
-/// library left spinning give up their cores.
-const LEAD_IN: Duration = Duration::from_millis(1);
+/// library left spinning give up their cores. OpenMP's spin for far longer by default; whoever times sees to it that
+/// they do not (the tuner's worker sets `GOMP_SPINCOUNT` and `KMP_BLOCKTIME`).
+const LEAD_IN: Duration = Duration::from_millis(2);
 
 /// The host's processors, opened.
 pub struct CpuContext {
@@ -78,7 +61,7 @@ fn kernel_release() -> String {
 
 fn vars() -> BTreeMap<String, String> {
     let set = |name: &&str| Some(((*name).to_owned(), std::env::var_os(name)?.to_string_lossy().into_owned()));
-    VARS.iter().filter_map(set).collect()
+    VARS.iter().chain(super::onednn::ENVIRONMENT_VARS).filter_map(set).collect()
 }
 
 /// The range `offset..offset + len` of a buffer, or an error that names `call`.
@@ -114,7 +97,7 @@ impl Context for CpuContext {
 
     fn read(&self, buffer: &Buffer, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         check_range("read", buffer.bytes(), offset, bytes.len())?;
-        // SAFETY: the range is within the buffer, every byte of which has been initialised since `alloc` zeroes.
+        // SAFETY: the range is within the buffer, every byte of which is initialised: `alloc` zeroes, or recycles.
         unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(buffer.as_ptr().cast::<u8>().add(offset), bytes.len()) };
         Ok(())
     }

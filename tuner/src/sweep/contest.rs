@@ -162,7 +162,9 @@ fn look_at_all(
             save(&contender.trial);
             continue;
         }
-        let look = match session.look(contender.number) {
+        // What cannot be among the best is not worth a rotation of packed weights.
+        let enough_us = if is_baseline { f64::INFINITY } else { best_us * terms.rules.prune_factor };
+        let look = match session.look(contender.number, enough_us) {
             Ok(look) => look,
             Err(Halt::BudgetOver) => {
                 save(&contender.trial);
@@ -222,7 +224,7 @@ fn race(
     let mut released = vec![false; arms.len()];
     loop {
         for (arm, done) in released.iter_mut().enumerate() {
-            if !*done && race.standing(arm) != Standing::InField {
+            if !*done && !race.is_needed(arm) {
                 session.release(field[arms[arm]].number)?;
                 *done = true;
             }
@@ -250,9 +252,14 @@ fn refresh(
     field: &mut [Contender],
     terms: &Terms<'_>,
 ) -> Result<(), Halt> {
+    for (arm, &i) in arms.iter().enumerate() {
+        if !race.is_needed(arm) {
+            session.release(field[i].number)?;
+        }
+    }
     session.refresh(terms.seed.wrapping_add(1))?;
     for (arm, &i) in arms.iter().enumerate() {
-        if race.standing(arm) == Standing::InField
+        if race.is_needed(arm)
             && let Some(outcome) = session.verify_again(field[i].number)?
         {
             race.retire(arm);

@@ -11,6 +11,9 @@ use tgemm_kernels::{Context, Effort, Error, Mode};
 use super::wire::{self, Candidate, Reply, Request};
 use crate::device;
 
+/// Freed buffers are kept up to this part of the host's memory (one quarter).
+const SPARE_SHARE: u64 = 4;
+
 /// What this process holds.
 #[derive(Default)]
 struct Served {
@@ -25,6 +28,9 @@ struct Served {
 /// The socket is broken. A request that fails is an answer, not an error; one that kills this process is the parent's
 /// to see.
 pub fn serve(mut socket: UnixStream) -> io::Result<()> {
+    // Operands and packed weights of one candidate after the other have the same sizes.
+    let memory = tgemm_kernels::cpu::memory::total_bytes().unwrap_or(0);
+    tgemm_kernels::cpu::memory::recycle(memory / SPARE_SHARE);
     let mut served = Served::default();
     while let Some(request) = wire::receive::<Request>(&mut socket)? {
         let reply = served.answer(request).unwrap_or_else(|e| Reply::Failed { outcome: outcome_of(&e) });
@@ -120,7 +126,7 @@ fn at_bench(request: Request, context: &mut dyn Context, problem: &Problem, benc
             Ok(Reply::Verified {
                 outcome: verified.outcome,
                 error: verified.error,
-                first_call_us: verified.first_call_us,
+                call_us: verified.call_us,
             })
         }
         Request::Measure { block } => {

@@ -21,6 +21,11 @@ const LAST_WORDS_BYTES_MAX: u64 = 400;
 /// A worker that writes more than this to standard error has it thrown away.
 const STDERR_BYTES_MAX: u64 = 1 << 20;
 
+/// How long OpenMP threads spin for more work, unless the user says it: long enough to be found awake by the next of a
+/// row of launches (some 0.5 ms), short enough that they leave the cores to another library's arm within its lead-in. By
+/// default they spin for tens of milliseconds, and arms on other threads would be timed on what is left.
+const SHORT_SPINS: [(&str, &str); 2] = [("GOMP_SPINCOUNT", "10000"), ("KMP_BLOCKTIME", "1")];
+
 /// Set when the user wants to stop: every wait sees it within [`WAIT_SLICE`].
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(pub Arc<AtomicBool>);
@@ -77,7 +82,13 @@ impl Worker {
         let (socket, theirs) = UnixStream::pair()?;
         let memory = rustix::fs::memfd_create("tgemm-worker-stderr", rustix::fs::MemfdFlags::CLOEXEC)?;
         let last_words = File::from(memory);
-        let child = Command::new("/proc/self/exe")
+        let mut command = Command::new("/proc/self/exe");
+        for (name, value) in SHORT_SPINS {
+            if std::env::var_os(name).is_none() && std::env::var_os("OMP_WAIT_POLICY").is_none() {
+                command.env(name, value);
+            }
+        }
+        let child = command
             .arg("worker")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())

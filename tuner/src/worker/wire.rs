@@ -34,7 +34,7 @@ pub enum Request {
         /// Which.
         solution: Solution,
     },
-    /// Run it once and hold the result against the reference.
+    /// Run it twice and hold the result against the reference.
     Verify {
         /// The number that [`Reply::Loaded`] gave.
         id: usize,
@@ -98,14 +98,14 @@ pub enum Reply {
         /// Time to pack the weights once, microseconds.
         pack_us: Option<f64>,
     },
-    /// It ran once.
+    /// It ran twice.
     Verified {
         /// Right or not.
         outcome: Outcome,
         /// How far off.
         error: Option<ErrorFigures>,
-        /// Time of that first call, microseconds.
-        first_call_us: f64,
+        /// Time of the faster of its launches, microseconds.
+        call_us: f64,
     },
     /// Microseconds a call, one figure an entry.
     Measured {
