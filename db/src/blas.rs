@@ -2,7 +2,7 @@
 //!
 //! A row-major `out[M,N]` is a column-major `outᵀ[N,M]`, so a linear layer `x · wᵀ` is the call
 //! `C = op(w) · op(x)` with `m = N`, `n = M`, `k = K`, A = w transposed, B = x not. This module holds the only such
-//! exchange in the house: kernels encode with [`Call::from_problem`], recorders decode with [`Call::to_problem`].
+//! exchange in the house: kernels encode with [`Call::from_gemm`], recorders decode with [`Call::to_problem`].
 
 use crate::dtype::{Compute, DType};
 use crate::problem::{Activation, Alignment, Batch, Gemm, Leading, Problem, Scalar, ScaleMode, Site, Trans};
@@ -48,9 +48,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// The call that computes `problem`: A is `w`, B is `x`, C is `out`.
-    pub fn from_problem(problem: &Problem) -> Call {
-        let Gemm { m, site } = problem.gemm();
+    /// The call that computes `gemm`: A is `w`, B is `x`, C is `out`.
+    pub fn from_gemm(gemm: &Gemm) -> Call {
+        let Gemm { m, site } = gemm;
         Call {
             // Row-major w[N,K] is column-major wᵀ[K,N]: A must be transposed back unless w is stored as [K,N].
             op_a: if site.trans.w() { Op::N } else { Op::T },
@@ -149,11 +149,11 @@ mod tests {
             let (m, n, k) = (2u32, 3u32, 4u32);
             let ld = Leading { x: 6, w: 7, out: 5 };
             let site = Site { trans, ld, ..Site::linear(n, k, DType::F32) };
-            let problem = Problem::from(site.at(m));
+            let gemm = site.at(m);
             let x: Vec<f64> = (0..64).map(|i| f64::from(i) * 0.5 - 3.0).collect();
             let w: Vec<f64> = (0..64).map(|i| f64::from(i * i % 17) - 5.0).collect();
             let mut out = vec![0.0; 64];
-            blas(&Call::from_problem(&problem), &w, &x, &mut out);
+            blas(&Call::from_gemm(&gemm), &w, &x, &mut out);
             for row in 0..m {
                 for col in 0..n {
                     let want: f64 = (0..k)
@@ -174,8 +174,8 @@ mod tests {
         for &trans in Trans::ALL {
             let batch = Batch { count: 3, stride_x: 10, stride_w: 0, stride_out: 30 };
             let site = Site { trans, batch, ld: Leading { x: 99, w: 0, out: 0 }, ..Site::linear(16, 32, DType::Bf16) };
-            let problem = Problem::from(site.at(8));
-            assert_eq!(Call::from_problem(&problem).to_problem(), problem);
+            let gemm = site.at(8);
+            assert_eq!(Call::from_gemm(&gemm).to_problem(), Problem::from(gemm));
         }
     }
 }

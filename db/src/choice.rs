@@ -1,6 +1,7 @@
 //! Choices: the best outcome for a problem under constraints, against its baseline.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::device::Device;
 use crate::dtype::word_enum;
@@ -150,6 +151,27 @@ pub struct Choice {
     pub count: u64,
     /// When, RFC 3339; empty if unknown.
     pub tuned_at: String,
+    /// Which row of which file it was imported from; `None` for one that a sweep made here.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// Where an imported row came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Origin {
+    /// The file, as it was named.
+    pub file: String,
+    /// Its line, from 1; 0 where the format has none.
+    pub line: u64,
+    /// BLAKE3 of the whole file, hexadecimal.
+    pub file_hash: String,
+    /// What kind of file it was.
+    pub format: String,
+    /// When it was imported, RFC 3339.
+    pub imported_at: String,
+    /// The row's cells as they were spelled, by column: unknown columns survive in here, and a value that is still the
+    /// same is written as it was.
+    pub cells: Vec<(String, String)>,
 }
 
 impl Choice {

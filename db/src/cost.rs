@@ -1,16 +1,24 @@
 //! What a problem must cost: operations, bytes, and the time that a device's roofline allows.
 
+use crate::dtype::DType;
+use crate::moe::{Moe, MoeSite};
 use crate::problem::{Gemm, Problem};
 
 /// Floating-point (or integer) operations: 2·M·N·K a product, a multiply and an add each.
 pub fn flops(problem: &Problem) -> f64 {
-    let Gemm { m, site } = problem.gemm();
+    let Gemm { m, site } = match problem {
+        Problem::Gemm(gemm) => gemm,
+        Problem::Moe(moe) => return moe_flops(moe),
+    };
     2.0 * f64::from(*m) * f64::from(site.n) * f64::from(site.k) * f64::from(site.batch.count)
 }
 
 /// Bytes that must move at least once: `x`, `w` and bias read, `out` written, and read too where beta is not zero.
 pub fn bytes(problem: &Problem) -> u64 {
-    let Gemm { m, site } = problem.gemm();
+    let Gemm { m, site } = match problem {
+        Problem::Gemm(gemm) => gemm,
+        Problem::Moe(moe) => return moe_bytes(moe),
+    };
     let (m, n, k, count) = (u64::from(*m), u64::from(site.n), u64::from(site.k), u64::from(site.batch.count));
     // A stride of zero is one matrix that all products share.
     let matrices = |stride: u64| if count > 1 && stride == 0 { 1 } else { count };
@@ -21,9 +29,33 @@ pub fn bytes(problem: &Problem) -> u64 {
         + site.bias.map_or(0, |bias| bias.bytes(n))
 }
 
+/// Products of a fused MoE layer: each token meets its experts' two (gated: three) weight matrices.
+fn moe_flops(moe: &Moe) -> f64 {
+    let s = &moe.site;
+    let matrices = if s.gated { 3.0 } else { 2.0 };
+    2.0 * f64::from(moe.m) * f64::from(s.topk.max(1)) * f64::from(s.model_dim) * f64::from(s.inter_dim) * matrices
+}
+
+/// Input and output once, and the weights of the experts that can be hit.
+fn moe_bytes(moe: &Moe) -> u64 {
+    let s = &moe.site;
+    let hit = u64::from(s.experts).min(u64::from(moe.m) * u64::from(s.topk.max(1)));
+    let x = s.x.unwrap_or(DType::Bf16);
+    2 * x.bytes(u64::from(moe.m) * u64::from(s.model_dim)) + hit * (moe_weight_bytes(s) / u64::from(s.experts.max(1)))
+}
+
+fn moe_weight_bytes(s: &MoeSite) -> u64 {
+    let matrices = if s.gated { 3 } else { 2 };
+    let dtype = s.q_w.or(s.x).unwrap_or(DType::Bf16);
+    dtype.bytes(matrices * u64::from(s.experts) * u64::from(s.model_dim) * u64::from(s.inter_dim))
+}
+
 /// Bytes of the weights as stored.
 pub fn weight_bytes(problem: &Problem) -> u64 {
-    let site = &problem.gemm().site;
+    let site = match problem {
+        Problem::Gemm(gemm) => &gemm.site,
+        Problem::Moe(moe) => return moe_weight_bytes(&moe.site),
+    };
     site.w.bytes(u64::from(site.n) * u64::from(site.k))
 }
 
@@ -58,8 +90,7 @@ impl Roofline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DType;
-    use crate::problem::{Batch, Scalar, Site};
+    use crate::problem::{Activation, Batch, Scalar, Site};
 
     #[test]
     fn a_small_product_by_hand() {
@@ -77,6 +108,29 @@ mod tests {
         let batch = Batch { count: 3, stride_x: 8, stride_w: 0, stride_out: 6 };
         let site = Site { batch, beta: Scalar::One, ..Site::linear(3, 4, DType::F32) };
         assert_eq!(bytes(&site.at(2).into()), 4 * (3 * 8 + 12 + 3 * 6 * 2));
+    }
+
+    #[test]
+    fn a_moe_layer_by_hand() {
+        let site = MoeSite {
+            experts: 8,
+            topk: 2,
+            model_dim: 4,
+            inter_dim: 6,
+            x: Some(DType::Bf16),
+            q_x: None,
+            q_w: Some(DType::F8E4m3Fn),
+            quant: crate::moe::MoeQuant::PerToken,
+            block: (0, 0),
+            activation: Activation::Silu,
+            gated: true,
+            weight_in_stage1: false,
+        };
+        let problem = Problem::from(site.at(3));
+        assert_eq!(flops(&problem), 2.0 * 3.0 * 2.0 * 4.0 * 6.0 * 3.0);
+        assert_eq!(weight_bytes(&problem), 3 * 8 * 4 * 6);
+        // Three tokens hit at most six experts; input and output are 12 bf16 each.
+        assert_eq!(bytes(&problem), 2 * 24 + 6 * (3 * 4 * 6));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum KeyError {
     #[error("key of {0} bytes; at most {KEY_BYTES_MAX} are read")]
     TooLong(usize),
     /// The first word names no operation.
-    #[error("key starts with '{0}'; known operations: gemm")]
+    #[error("key starts with '{0}'; known operations: gemm, moe")]
     Operation(String),
     /// A part is not `name=value`.
     #[error("'{0}' in a key is not name=value")]
@@ -84,6 +84,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Problem::Gemm(gemm) => gemm.fmt(f),
+            Problem::Moe(moe) => moe.fmt(f),
         }
     }
 }
@@ -133,11 +134,11 @@ struct Fields<'a> {
     compute: Option<Compute>,
 }
 
-fn value<T: FromStr<Err: fmt::Display>>(field: &str, text: &str, expected: &str) -> Result<T, KeyError> {
+pub(crate) fn value<T: FromStr<Err: fmt::Display>>(field: &str, text: &str, expected: &str) -> Result<T, KeyError> {
     text.parse().map_err(|_| KeyError::Value { field: field.into(), value: text.into(), expected: expected.into() })
 }
 
-fn word<T: FromStr<Err = UnknownName>>(field: &str, text: &str) -> Result<T, KeyError> {
+pub(crate) fn word<T: FromStr<Err = UnknownName>>(field: &str, text: &str) -> Result<T, KeyError> {
     text.parse().map_err(|e: UnknownName| KeyError::Value {
         field: field.into(),
         value: text.into(),
@@ -145,7 +146,7 @@ fn word<T: FromStr<Err = UnknownName>>(field: &str, text: &str) -> Result<T, Key
     })
 }
 
-fn flag(field: &str, text: &str) -> Result<bool, KeyError> {
+pub(crate) fn flag(field: &str, text: &str) -> Result<bool, KeyError> {
     match text {
         "0" => Ok(false),
         "1" => Ok(true),
@@ -153,7 +154,7 @@ fn flag(field: &str, text: &str) -> Result<bool, KeyError> {
     }
 }
 
-const NUMBER: &str = "a whole number below 2^32";
+pub(crate) const NUMBER: &str = "a whole number below 2^32";
 
 fn batch(text: &str) -> Result<Batch, KeyError> {
     let bad = || KeyError::Value {
@@ -248,13 +249,19 @@ impl FromStr for Gemm {
 impl FromStr for Problem {
     type Err = KeyError;
     fn from_str(text: &str) -> Result<Problem, KeyError> {
-        text.parse().map(Problem::Gemm)
+        match text.starts_with("moe,") {
+            true => text.parse().map(Problem::Moe),
+            false => text.parse().map(Problem::Gemm),
+        }
     }
 }
 
 /// A short form for people: `4x1024x3072 bf16`, with what is unusual behind it.
 pub fn short(problem: &Problem) -> String {
-    let Gemm { m, site } = problem.gemm();
+    let Gemm { m, site } = match problem {
+        Problem::Gemm(gemm) => gemm,
+        Problem::Moe(moe) => return short_moe(moe),
+    };
     let mut text = format!("{m}x{}x{} {}", site.n, site.k, site.x);
     if site.w != site.x {
         let _ = write!(text, "·{}", site.w);
@@ -269,6 +276,13 @@ pub fn short(problem: &Problem) -> String {
         text.push_str(" *");
     }
     text
+}
+
+/// `moe 16x4096x14336 8e2 f8e4m3fn`: tokens x model x inner features, experts and how many a token takes, weights.
+fn short_moe(moe: &crate::moe::Moe) -> String {
+    let s = &moe.site;
+    let weights = s.q_w.or(s.x).map_or("?", DType::name);
+    format!("moe {}x{}x{} {}e{} {weights}", moe.m, s.model_dim, s.inter_dim, s.experts, s.topk)
 }
 
 #[cfg(feature = "serde")]
@@ -382,6 +396,6 @@ mod tests {
         assert_eq!(bad(&format!("{good},n=4")), "field 'n' stands twice in a key");
         assert_eq!(bad(&good.replace("m=1", "m=x")), "field 'm' in a key: 'x' is not a whole number below 2^32");
         assert_eq!(bad(&good.replace("m=1", "m=0")), "M is 0; it must be between 1 and 2147483647");
-        assert_eq!(bad("conv,m=1"), "key starts with 'conv'; known operations: gemm");
+        assert_eq!(bad("conv,m=1"), "key starts with 'conv'; known operations: gemm, moe");
     }
 }

@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`dtype`], [`problem`] | what is to be computed, typed |
+//! | [`moe`] | fused mixture-of-experts layers |
 //! | [`key`] | the canonical text form of a problem, and its parser |
 //! | [`blas`] | the column-major BLAS call that a problem is; the only transposition in the house |
 //! | [`cost`] | FLOPs, bytes, and the time a device's roofline allows |
@@ -22,6 +23,7 @@ pub mod device;
 pub mod dtype;
 pub mod format;
 pub mod key;
+pub mod moe;
 pub mod outcome;
 pub mod problem;
 pub mod recording;
@@ -32,6 +34,7 @@ pub mod store;
 pub use choice::{Choice, Constraints, Verdict};
 pub use device::{Build, Device, Environment, Vendor};
 pub use dtype::{Compute, DType};
+pub use moe::{Moe, MoeSite};
 pub use outcome::{Outcome, Trial};
 pub use problem::{Gemm, Problem, Site};
 pub use recording::{Recorded, Via};

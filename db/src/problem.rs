@@ -14,13 +14,32 @@ pub const EXTENT_MAX: u32 = i32::MAX as u32;
 pub enum Problem {
     /// One (batched) matrix product.
     Gemm(Gemm),
+    /// A fused mixture-of-experts layer.
+    Moe(crate::moe::Moe),
 }
 
 impl Problem {
-    /// The GEMM in this problem.
-    pub fn gemm(&self) -> &Gemm {
+    /// The GEMM, if this is one.
+    pub fn gemm(&self) -> Option<&Gemm> {
         match self {
-            Problem::Gemm(gemm) => gemm,
+            Problem::Gemm(gemm) => Some(gemm),
+            Problem::Moe(_) => None,
+        }
+    }
+
+    /// The fused MoE layer, if this is one.
+    pub fn moe(&self) -> Option<&crate::moe::Moe> {
+        match self {
+            Problem::Moe(moe) => Some(moe),
+            Problem::Gemm(_) => None,
+        }
+    }
+
+    /// Tokens.
+    pub fn m(&self) -> u32 {
+        match self {
+            Problem::Gemm(gemm) => gemm.m,
+            Problem::Moe(moe) => moe.m,
         }
     }
 }
@@ -110,6 +129,8 @@ word_enum! {
         Gelu = "gelu",
         /// v · sigmoid(v).
         Silu = "silu",
+        /// Clamped SiLU of the gate times up + 1 (gpt-oss).
+        Swiglu = "swiglu",
     }
 }
 

@@ -111,6 +111,7 @@ fn any_choice() -> impl Strategy<Value = Choice> {
             pack_us: f.6,
             count,
             tuned_at,
+            origin: None,
         },
     )
 }

@@ -17,7 +17,7 @@ pub mod operands;
 #[cfg(feature = "scripted")]
 pub mod scripted;
 
-use tgemm_db::{Build, Environment, Problem, Solution};
+use tgemm_db::{Build, Environment, Gemm, Problem, Solution};
 
 pub use operands::{Buffer, Operands, Packed, PackedForm, Stream};
 
@@ -180,6 +180,11 @@ pub trait Context: Send {
     /// # Safety
     /// As [`Prepared::launch`], for every arm and every operand set of its rotation.
     unsafe fn time(&mut self, block: &[Arm<'_>]) -> Result<Vec<f64>, Error>;
+}
+
+/// The GEMM in `problem`; [`Error::Unsupported`] for every other operation, which no library here computes.
+pub(crate) fn gemm_of(problem: &Problem) -> Result<&Gemm, Error> {
+    problem.gemm().ok_or_else(|| Error::unsupported("only GEMMs are computed here"))
 }
 
 /// The library of `context` with that name.

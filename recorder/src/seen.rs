@@ -3,7 +3,7 @@
 //! A slot goes from null to an entry by one compare-exchange, so a reader sees either nothing or a whole entry. No state
 //! in between means nothing to wait for: not for a descheduled thread, and not for one that a fork left behind.
 
-use std::hash::Hasher as _;
+use std::hash::{Hash as _, Hasher as _};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -99,7 +99,11 @@ pub(crate) struct Seen {
 
 /// Hashes what tells a model's problems apart; equality does the rest. Three multiplications in place of one a field.
 fn hash(problem: &Problem, via: Via) -> usize {
-    let gemm = problem.gemm();
+    let Some(gemm) = problem.gemm() else {
+        let mut hasher = FxHasher::default();
+        (problem, via).hash(&mut hasher);
+        return hasher.finish() as usize;
+    };
     let site = &gemm.site;
     let types = (site.x as u64) | (site.w as u64) << 8 | (site.out as u64) << 16 | (site.trans as u64) << 24;
     let rest = (via as u64) | (site.align as u64) << 8 | u64::from(site.bias.is_some()) << 16;

@@ -27,7 +27,7 @@ fn lines(path: &Path) -> Vec<(u32, u64)> {
     assert!(text.ends_with('\n'), "{path:?} ends in half a line");
     let read = read_untuned(path).unwrap();
     assert!(read.rejected.is_empty(), "{:?}", read.rejected);
-    read.into_values().map(|row| (row.problem.gemm().m, row.count)).collect()
+    read.into_values().map(|row| (row.problem.m(), row.count)).collect()
 }
 
 /// Counts by M, summed over files.

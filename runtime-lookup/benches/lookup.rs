@@ -73,7 +73,7 @@ fn lookup(c: &mut Criterion) {
             database.lookup(black_box(&problems[at]), black_box(&constraints)).choice.is_some()
         });
     });
-    let gemm = problems[17].gemm();
+    let gemm = problems[17].gemm().unwrap();
     let table = database.site(&gemm.site);
     group.bench_function("site table, one M", |b| {
         b.iter(|| table.at(black_box(gemm.m), black_box(&constraints)).choice.is_some());

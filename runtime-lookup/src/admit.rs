@@ -88,6 +88,7 @@ mod tests {
             pack_us: None,
             count: 0,
             tuned_at: String::new(),
+            origin: None,
         })
     }
 

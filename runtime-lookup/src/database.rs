@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use tgemm_db::{Choice, Constraints, Environment, Problem, Site};
+use tgemm_db::{Choice, Constraints, Environment, MoeSite, Problem, Site};
 
 use crate::admit::{self, Refusal};
 use crate::index::{Index, Span};
-use crate::ladder;
+use crate::ladder::Ladder;
 use crate::load::Origin;
+use crate::site_key::SiteKey;
 
 /// How a lookup answered, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,14 +88,29 @@ impl Database {
     /// The table of one site: resolve it once a layer, ask it once a call.
     #[inline]
     pub fn site(&self, site: &Site) -> SiteTable<'_> {
-        SiteTable { database: self, span: self.index.span(site), n: site.n }
+        SiteTable { database: self, span: self.index.span(&SiteKey::new(site)), ladder: Ladder::Gemm { n: site.n } }
+    }
+
+    /// The table of one fused MoE layer.
+    pub fn moe_site(&self, site: &MoeSite) -> SiteTable<'_> {
+        SiteTable { database: self, span: self.index.span(&SiteKey::moe(site)), ladder: Ladder::Moe }
+    }
+
+    /// The table of whatever `problem` is an instance of.
+    pub(crate) fn table(&self, problem: &Problem) -> SiteTable<'_> {
+        match problem {
+            Problem::Moe(moe) => self.moe_site(&moe.site),
+            problem => {
+                let ladder = Ladder::Gemm { n: problem.gemm().map_or(0, |gemm| gemm.site.n) };
+                SiteTable { database: self, span: self.index.span(&SiteKey::of(problem)), ladder }
+            }
+        }
     }
 
     /// What to run for `problem` under `constraints`. No lock, no allocation.
     #[inline]
     pub fn lookup(&self, problem: &Problem, constraints: &Constraints) -> Hit<'_> {
-        let gemm = problem.gemm();
-        self.site(&gemm.site).at(gemm.m, constraints)
+        self.table(problem).at(problem.m(), constraints)
     }
 
     /// Number of choices that can be served here.
@@ -123,7 +139,7 @@ impl Database {
 pub struct SiteTable<'a> {
     database: &'a Database,
     span: Span,
-    n: u32,
+    pub(crate) ladder: Ladder,
 }
 
 impl<'a> SiteTable<'a> {
@@ -133,7 +149,7 @@ impl<'a> SiteTable<'a> {
         if let Some(choice) = self.best(m, constraints) {
             return Hit { kind: HitKind::Exact, choice: Some(choice), tuned_m: Some(m) };
         }
-        for padded in ladder::padded(m, self.n) {
+        for padded in self.ladder.padded(m) {
             if let Some(choice) = self.best(padded, constraints) {
                 return Hit { kind: HitKind::Padded, choice: Some(choice), tuned_m: Some(padded) };
             }

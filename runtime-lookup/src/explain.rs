@@ -6,7 +6,7 @@ use tgemm_db::{Constraints, Problem};
 
 use crate::admit::Refusal;
 use crate::database::{Database, HitKind};
-use crate::ladder;
+use crate::site_key::SiteKey;
 
 /// The most refused rows that an explanation names; the rest are counted.
 const REFUSED_SHOWN_MAX: usize = 4;
@@ -48,12 +48,12 @@ pub struct Explanation {
 impl Database {
     /// Tells how [`Database::lookup`] answers and why the better levels did not. Allocates; not for the hit path.
     pub fn explain(&self, problem: &Problem, constraints: &Constraints) -> Explanation {
-        let gemm = problem.gemm();
+        let asked_m = problem.m();
         let hit = self.lookup(problem, constraints);
-        let table = self.site(&gemm.site);
-        let [finer, coarser] = ladder::padded(gemm.m, gemm.site.n);
+        let table = self.table(problem);
+        let [finer, coarser] = table.ladder.padded(asked_m);
         let mut steps: Vec<Step> = Vec::new();
-        for (level, m) in [(HitKind::Exact, gemm.m), (HitKind::Padded, finer), (HitKind::Padded, coarser)] {
+        for (level, m) in [(HitKind::Exact, asked_m), (HitKind::Padded, finer), (HitKind::Padded, coarser)] {
             if steps.iter().any(|step| step.m == m) {
                 continue;
             }
@@ -83,7 +83,7 @@ impl Database {
             kind: hit.kind,
             tuned_m: hit.tuned_m,
             steps,
-            nearest_m: table.tuned_ms().iter().copied().min_by_key(|m| m.abs_diff(gemm.m)),
+            nearest_m: table.tuned_ms().iter().copied().min_by_key(|m| m.abs_diff(asked_m)),
             refused: self.refused_here(problem),
         }
     }
@@ -100,15 +100,14 @@ impl Database {
 
     /// Rows for the problem's site that would have counted elsewhere, those at its own M first.
     fn refused_here(&self, problem: &Problem) -> Vec<String> {
-        let gemm = problem.gemm();
-        let mut rows: Vec<_> =
-            self.refused.iter().filter(|(choice, _)| choice.problem.gemm().site == gemm.site).collect();
-        rows.sort_by_key(|(choice, _)| choice.problem.gemm().m.abs_diff(gemm.m));
+        let site = SiteKey::of(problem);
+        let mut rows: Vec<_> = self.refused.iter().filter(|(choice, _)| SiteKey::of(&choice.problem) == site).collect();
+        rows.sort_by_key(|(choice, _)| choice.problem.m().abs_diff(problem.m()));
         let mut texts: Vec<String> = rows
             .iter()
             .take(REFUSED_SHOWN_MAX)
             .map(|(choice, refusal)| {
-                let m = choice.problem.gemm().m;
+                let m = choice.problem.m();
                 match refusal {
                     Refusal::Device(difference) => {
                         format!("M={m} tuned on {}, this is {}: {difference}", choice.device, self.here)

@@ -1,7 +1,7 @@
 //! Where the choices of a site lie: built once, then only read.
 
 use rustc_hash::FxHashMap;
-use tgemm_db::{Choice, Site};
+use tgemm_db::Choice;
 
 use crate::rank;
 use crate::site_key::SiteKey;
@@ -35,12 +35,11 @@ impl Index {
         let mut sites_seen: u32 = 0;
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(choices.len());
         for (row, choice) in choices.iter().take(ROWS_MAX).enumerate() {
-            let gemm = choice.problem.gemm();
-            let id = *ids.entry(SiteKey::new(&gemm.site)).or_insert_with(|| {
+            let id = *ids.entry(SiteKey::of(&choice.problem)).or_insert_with(|| {
                 sites_seen += 1;
                 sites_seen - 1
             });
-            order.push((u64::from(id) << 32 | u64::from(gemm.m), row as u32));
+            order.push((u64::from(id) << 32 | u64::from(choice.problem.m()), row as u32));
         }
         order.sort_by(|&(place_a, a), &(place_b, b)| {
             let (a, b) = (a as usize, b as usize);
@@ -64,10 +63,10 @@ impl Index {
         }
     }
 
-    /// The rows of `site`; empty if it has none.
+    /// The rows of a site; empty if it has none.
     #[inline]
-    pub(crate) fn span(&self, site: &Site) -> Span {
-        self.sites.get(&SiteKey::new(site)).copied().unwrap_or_default()
+    pub(crate) fn span(&self, site: &SiteKey) -> Span {
+        self.sites.get(site).copied().unwrap_or_default()
     }
 
     /// The rows of `span` at `m` tokens, best first.

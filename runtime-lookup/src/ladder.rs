@@ -4,6 +4,40 @@
 //! here as it does there: the exact M; M rounded up on a grid that widens (`gl = 0`); the next power of two with a cap
 //! for wide layers (`gl = 1`). K plays no part, and the cap may lead *down*: M = 20000, N = 8192 borrows from M = 8192.
 
+/// Which counts are tried: each operation has its own rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ladder {
+    /// A GEMM with `n` out features.
+    Gemm {
+        /// Out features.
+        n: u32,
+    },
+    /// A fused MoE layer.
+    Moe,
+}
+
+impl Ladder {
+    /// The counts to try after `m` itself, in order.
+    #[inline]
+    pub(crate) fn padded(self, m: u32) -> [u32; 2] {
+        match self {
+            Ladder::Gemm { n } => padded(m, n),
+            Ladder::Moe => moe_padded(m),
+        }
+    }
+}
+
+/// AITER's rule for fused MoE: the next power of two below 32768 tokens; from there on the largest of 32768 and 131072
+/// that is not above M, and where that is missing the smaller.
+#[inline]
+pub fn moe_padded(m: u32) -> [u32; 2] {
+    match m {
+        0..32_768 => [m.max(1).next_power_of_two(); 2],
+        32_768..131_072 => [32_768; 2],
+        _ => [131_072, 32_768],
+    }
+}
+
 /// The counts to try after `m` itself at a site of `n` out features: AITER's `gl = 0`, then its `gl = 1`.
 #[inline]
 pub fn padded(m: u32, n: u32) -> [u32; 2] {
@@ -52,6 +86,17 @@ mod tests {
                 assert_eq!(padded(*m, n), *want, "M {m}, N {n}");
             }
         }
+    }
+
+    #[test]
+    fn aiters_tiers_of_fused_moe() {
+        let golden =
+            [(1, 1), (3, 4), (1000, 1024), (16_385, 32_768), (32_767, 32_768), (40_000, 32_768), (131_071, 32_768)];
+        for (m, want) in golden {
+            assert_eq!(moe_padded(m), [want; 2], "M {m}");
+        }
+        assert_eq!(moe_padded(131_072), [131_072, 32_768]);
+        assert_eq!(moe_padded(u32::MAX), [131_072, 32_768]);
     }
 
     #[test]

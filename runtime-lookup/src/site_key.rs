@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use tgemm_db::{DType, Site};
+use tgemm_db::{DType, MoeSite, Problem, Site};
 
 /// A [`Site`] in seven words, equal exactly where the sites are.
 ///
@@ -69,6 +69,37 @@ impl SiteKey {
                 batch.stride_w,
                 batch.stride_out,
             ],
+        }
+    }
+}
+
+impl SiteKey {
+    /// The key of a fused MoE layer: its `words` have the top bit set, which a GEMM's never reach.
+    pub(crate) fn moe(site: &MoeSite) -> SiteKey {
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let mut packer = Packer { word: 0 };
+        for dtype in [site.x, site.q_x, site.q_w] {
+            packer.push(dtype.map_or(0, |dtype| dtype as u8 + 1), DTYPE_BITS);
+        }
+        packer.push(site.quant as u8, WORD_BITS + 1);
+        packer.push(site.activation as u8, WORD_BITS);
+        for flag in [site.gated, site.weight_in_stage1] {
+            packer.push(u8::from(flag), 1);
+        }
+        SiteKey {
+            nk: pair(site.experts, site.topk),
+            words: packer.word | 1 << 63,
+            layout: [pair(site.model_dim, site.inter_dim), pair(site.block.0, site.block.1), 0, 0, 0],
+        }
+    }
+
+    /// The key of whatever `problem` is an instance of.
+    pub(crate) fn of(problem: &Problem) -> SiteKey {
+        match problem {
+            Problem::Gemm(gemm) => SiteKey::new(&gemm.site),
+            Problem::Moe(moe) => SiteKey::moe(&moe.site),
+            // Words of one operation alone: no two operations share a key.
+            _ => SiteKey { nk: 0, words: u64::MAX, layout: [0; 5] },
         }
     }
 }

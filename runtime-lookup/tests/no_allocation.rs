@@ -58,6 +58,7 @@ fn choice(site: Site, m: u32) -> Choice {
         pack_us: None,
         count: 0,
         tuned_at: String::new(),
+        origin: None,
     }
 }
 

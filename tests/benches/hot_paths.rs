@@ -64,6 +64,7 @@ fn choice(gemm: Gemm, device: &Device) -> Choice {
         pack_us: None,
         count: 0,
         tuned_at: String::new(),
+        origin: None,
     }
 }
 
@@ -90,13 +91,13 @@ fn lookup(c: &mut Criterion) {
             });
         });
     }
-    let tables: Vec<_> = hot.iter().map(|p| (database.site(&p.gemm().site), p.gemm().m)).collect();
+    let tables: Vec<_> = hot.iter().map(|p| (database.site(&p.gemm().unwrap().site), p.gemm().unwrap().m)).collect();
     group.throughput(Throughput::Elements(tables.len() as u64));
     group.bench_function("exact, site resolved once", |b| {
         b.iter(|| tables.iter().filter(|(t, m)| t.at(black_box(*m), &constraints).kind == HitKind::Exact).count());
     });
     let missing: Vec<Problem> =
-        hot.iter().map(|p| Site { n: p.gemm().site.n + 1, ..p.gemm().site }.at(1).into()).collect();
+        hot.iter().map(|p| Site { n: p.gemm().unwrap().site.n + 1, ..p.gemm().unwrap().site }.at(1).into()).collect();
     group.bench_function("miss", |b| {
         b.iter(|| {
             missing.iter().filter(|p| database.lookup(black_box(p), &constraints).kind == HitKind::Default).count()
@@ -104,7 +105,7 @@ fn lookup(c: &mut Criterion) {
     });
     // TunableOp's way: three strings a call (operation, parameters, then the found solution), one string-keyed map.
     let key = |p: &Problem| {
-        let Gemm { m, site } = p.gemm();
+        let Gemm { m, site } = p.gemm().unwrap();
         format!("tn_{}_{}_{}_ld_{}_{}_{}", site.n, m, site.k, site.k, site.k, site.n)
     };
     let strings: HashMap<String, i64> = all.iter().map(|&g| (key(&g.into()), i64::from(g.m))).collect();

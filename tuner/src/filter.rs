@@ -266,7 +266,7 @@ impl Field {
 
     /// The field's value in `row`, to be compared with `with`: a bias can be asked for as a switch or as a type.
     fn of(self, row: &Recorded, with: Value) -> Value {
-        let gemm = row.problem.gemm();
+        let Some(gemm) = row.problem.gemm() else { return self.of_other(row, with) };
         let site = &gemm.site;
         match self {
             Field::M => Value::Number(gemm.m.into()),
@@ -286,6 +286,19 @@ impl Field {
             Field::Via => Value::Word(row.via.name()),
             Field::Captured => Value::Switch(row.captured),
             Field::Preshuffled => Value::Switch(site.preshuffled),
+        }
+    }
+
+    /// The field's value where the row is no GEMM: what it has not is 0, false or the empty word.
+    fn of_other(self, row: &Recorded, with: Value) -> Value {
+        match self {
+            Field::M => Value::Number(row.problem.m().into()),
+            Field::Count => Value::Number(row.count),
+            Field::Via => Value::Word(row.via.name()),
+            Field::Captured => Value::Switch(row.captured),
+            field if field.is_number() => Value::Number(0),
+            _ if matches!(with, Value::Switch(_)) => Value::Switch(false),
+            _ => Value::Word(""),
         }
     }
 

@@ -207,7 +207,10 @@ fn a_confirmation_that_is_cut_short_gives_no_figures() {
     race.stop();
     let end = race.conclude().unwrap();
     assert_eq!((end.chosen, end.verdict, end.confirmed), (1, Verdict::Faster, false));
-    assert!((end.time_us - 50.0).abs() < 1.0 && (end.ratio.estimate - 0.5).abs() < 0.01 && end.ratio.high < 0.52, "{end:?}");
+    assert!(
+        (end.time_us - 50.0).abs() < 1.0 && (end.ratio.estimate - 0.5).abs() < 0.01 && end.ratio.high < 0.52,
+        "{end:?}"
+    );
 }
 
 #[test]

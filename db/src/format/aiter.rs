@@ -107,6 +107,7 @@ impl Columns {
             pack_us: None,
             count: 0,
             tuned_at: String::new(),
+            origin: None,
         })
     }
 
@@ -117,15 +118,19 @@ impl Columns {
         }
         let name = self.kernel_name.map_or("", |column| column.text(row));
         let split_k = self.split_k.map_or(Ok(0), |column| column.whole_or_default::<u32>(row))?;
-        let site = &problem.gemm().site;
+        let site = problem.gemm().map(|gemm| &gemm.site);
         Ok(Solution {
             build: Build::unknown(library),
             index: self.solidx.whole(row)?,
             name: if is_null(name) { String::new() } else { name.to_owned() },
             params: if split_k == 0 { Params::new() } else { Params::new().with(SPLIT_K, split_k) },
-            weight_form: if site.preshuffled { WeightForm::Preshuffled } else { WeightForm::Plain },
+            weight_form: if site.is_some_and(|site| site.preshuffled) {
+                WeightForm::Preshuffled
+            } else {
+                WeightForm::Plain
+            },
             workspace_bytes: 0,
-            numerics: numerics(split_k, site.out),
+            numerics: numerics(split_k, site.map_or(DType::Bf16, |site| site.out)),
             deterministic: None,
             graph_safe: None,
         })
@@ -184,12 +189,12 @@ pub(super) struct Texts<'a> {
 
 /// Writes AITER's eighteen cells. `tflops` and `bw` by its formulas, which count two bytes for every element.
 pub(super) fn write_columns(line: &mut LineWriter<'_>, choice: &Choice, texts: &Texts<'_>) {
-    let gemm = choice.problem.gemm();
-    let [m, n, k] = [gemm.m, gemm.site.n, gemm.site.k].map(f64::from);
+    let linear = Linear::of(&choice.problem);
+    let [m, n, k] = linear.extents().map(f64::from);
     let tflops = cost::flops(&choice.problem) / choice.time_us / 1e6;
     let gb_per_s = 2.0 * (m * k + n * k + m * n) / choice.time_us / 1e3;
     line.cell(texts.arch).cell(choice.device.compute_units);
-    Linear::of(&choice.problem).write(line);
+    linear.write(line);
     line.cell(texts.library).cell(choice.solution.index).cell(split_k(&choice.solution.params)).cell(choice.time_us);
     line.cell(texts.name).cell(choice.err_ratio);
     line.cell(format_args!("{tflops:.2}")).cell(format_args!("{gb_per_s:.2}"));
@@ -249,7 +254,11 @@ fn refuse_export(choice: &Choice) -> Option<String> {
     if Linear::of(problem).problem() != *problem {
         return Some("AITER's columns cannot say all of this problem".into());
     }
-    let form = if problem.gemm().site.preshuffled { WeightForm::Preshuffled } else { WeightForm::Plain };
+    let form = if problem.gemm().is_some_and(|gemm| gemm.site.preshuffled) {
+        WeightForm::Preshuffled
+    } else {
+        WeightForm::Plain
+    };
     if solution.weight_form != form {
         return Some(format!("AITER holds these weights {form}, the solution takes them {}", solution.weight_form));
     }

@@ -4,6 +4,7 @@ use super::cells::{Cells, LineWriter};
 use super::column::flag_text;
 use super::sheet::{Column, Header, Reason};
 use crate::dtype::DType;
+use crate::moe::{Moe, MoeQuant};
 use crate::problem::{Problem, ScaleMode, Site};
 
 /// The cells of the key columns.
@@ -22,7 +23,10 @@ pub(crate) struct Linear {
 impl Linear {
     /// What the key columns show of `problem`; more than one problem may show the same.
     pub(crate) fn of(problem: &Problem) -> Linear {
-        let gemm = problem.gemm();
+        let gemm = match problem {
+            Problem::Gemm(gemm) => gemm,
+            Problem::Moe(moe) => return Linear::of_moe(moe),
+        };
         let site = &gemm.site;
         Linear {
             m: gemm.m,
@@ -33,6 +37,28 @@ impl Linear {
             outdtype: site.out,
             scale_ab: site.scale != ScaleMode::None,
             bpreshuffle: site.preshuffled,
+        }
+    }
+
+    /// M, N, K.
+    pub(crate) fn extents(&self) -> [u32; 3] {
+        [self.m, self.n, self.k]
+    }
+
+    /// A fused MoE layer in columns made for GEMMs: its inner features as N, the model's as K. The `problem` column beside
+    /// them says the rest.
+    fn of_moe(moe: &Moe) -> Linear {
+        let site = &moe.site;
+        let x = site.x.unwrap_or(DType::Bf16);
+        Linear {
+            m: moe.m,
+            n: site.inter_dim,
+            k: site.model_dim.max(1),
+            bias: false,
+            dtype: x,
+            outdtype: x,
+            scale_ab: site.quant != MoeQuant::None,
+            bpreshuffle: false,
         }
     }
 

@@ -182,6 +182,7 @@ impl Columns {
             },
             count: count.whole(row)?,
             tuned_at: tuned_at.unescaped(row)?,
+            origin: None,
         })
     }
 

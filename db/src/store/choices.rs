@@ -163,6 +163,7 @@ pub(super) fn load<T>(connection: &Connection, each: impl Fn(StoredChoice) -> T)
             pack_us: c.get()?,
             count: c.unsigned()?,
             tuned_at: c.get()?,
+            origin: None,
         };
         found.push(each(StoredChoice {
             environment_id: EnvironmentId(environment),

@@ -19,9 +19,12 @@ pub(super) fn problem_id(connection: &Connection, problem: &Problem) -> Result<i
     if let Some(id) = find_problem(connection, &key)? {
         return Ok(id);
     }
-    let gemm = problem.gemm();
+    let [m, n, k] = match problem {
+        Problem::Gemm(gemm) => [gemm.m, gemm.site.n, gemm.site.k],
+        Problem::Moe(moe) => [moe.m, moe.site.inter_dim, moe.site.model_dim],
+    };
     let mut insert = connection.prepare_cached("INSERT INTO problem (key, m, n, k) VALUES (?1, ?2, ?3, ?4)")?;
-    Ok(insert.insert(params![key, gemm.m, gemm.site.n, gemm.site.k])?)
+    Ok(insert.insert(params![key, m, n, k])?)
 }
 
 /// The number of the problem with this key.

@@ -92,6 +92,7 @@ pub fn choice(m: u32) -> Choice {
         pack_us: None,
         count: 7,
         tuned_at: "2025-01-02T03:04:05Z".into(),
+        origin: None,
     }
 }
 

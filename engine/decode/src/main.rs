@@ -175,7 +175,7 @@ fn print_comparison(model: &Model, comparison: &Comparison) {
 }
 
 fn print_problem(model: &Model, line: &ProblemReport) {
-    let gemm = line.problem.gemm();
+    let Some(gemm) = line.problem.gemm() else { return };
     let layer = model.linears().iter().find(|linear| linear.site == gemm.site).map_or("", |linear| linear.name);
     let hit = match line.tuned_m {
         Some(m) if m != gemm.m => format!("{} {m}", line.kind),

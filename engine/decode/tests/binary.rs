@@ -37,6 +37,7 @@ fn choices(context: &CpuContext, rows: Vec<Recorded>) -> Vec<Choice> {
         pack_us: None,
         count: row.count,
         tuned_at: String::new(),
+        origin: None,
     };
     rows.into_iter().map(choice).collect()
 }

@@ -145,7 +145,7 @@ fn a_run_records_every_layer_of_every_step_once() {
     let counts: BTreeMap<_, _> = recorded(&options, &model)
         .iter()
         .map(|row| {
-            let gemm = row.problem.gemm();
+            let gemm = row.problem.gemm().unwrap();
             assert!(row.via == Via::Linear && !row.captured);
             ((gemm.m, gemm.site.n, gemm.site.k), row.count)
         })
@@ -179,6 +179,7 @@ fn database(context: &CpuContext, rows: &[Recorded], library: &str) -> Database 
             pack_us: None,
             count: row.count,
             tuned_at: String::new(),
+            origin: None,
         }
     });
     Database::from_choices(choices, context.environment())

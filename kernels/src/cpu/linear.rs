@@ -27,7 +27,7 @@ pub(crate) struct Linear {
 impl Linear {
     /// Reads `problem`, or says why it is not a plain linear layer over these types.
     pub fn of(problem: &Problem) -> Result<Linear, Error> {
-        let gemm = problem.gemm();
+        let gemm = crate::gemm_of(problem)?;
         let site = &gemm.site;
         gemm.validate().map_err(|invalid| Error::unsupported(invalid.to_string()))?;
         if !site.is_plain_linear() || site.activation != Activation::None {

@@ -122,7 +122,7 @@ impl Case {
 
     /// Launches `prepared` once; the output as f64. Panics where a guard was broken.
     fn run(&mut self, prepared: &dyn Prepared, packed: Option<&Packed>) -> Vec<f64> {
-        let site = self.problem.gemm().site;
+        let site = self.problem.gemm().unwrap().site;
         // All ones is a NaN in each of the three types.
         let mut out = Guarded::new(self.want.len() * site.out.bytes(1) as usize, 0xff);
         let mut workspace = Guarded::new(prepared.workspace_bytes(), 0xff);
@@ -154,7 +154,7 @@ impl Case {
 
     /// Worst error in units of what the types allow; at most 1 is right.
     fn error(&self, got: &[f64], solution: &Solution) -> f64 {
-        let site = self.problem.gemm().site;
+        let site = self.problem.gemm().unwrap().site;
         let unit = site.out.unit_roundoff();
         // f32 sums: K roundings of at most the sum of magnitudes. Partial sums in the output's type: a few more of those.
         let partial = if solution.numerics == Numerics::Partial16 { 8.0 * unit } else { 0.0 };

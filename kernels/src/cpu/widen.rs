@@ -43,11 +43,12 @@ impl Widened {
 /// The f32 problem at the heart of a 16-bit one; `None` for a problem that needs no widening or cannot have it.
 fn at_heart(problem: &Problem) -> Option<(Linear, Problem)> {
     let linear = Linear::of(problem).ok().filter(|linear| linear.x != DType::F32)?;
-    let site = &problem.gemm().site;
+    let gemm = problem.gemm()?;
+    let site = &gemm.site;
     // Only an f32 output is the caller's own memory; everything else starts at a cache line.
     let align = if linear.out == DType::F32 { site.align } else { Alignment::B16 };
     let inner = Site { align, ..Site::linear(site.n, site.k, DType::F32) };
-    Some((linear, inner.at(problem.gemm().m).into()))
+    Some((linear, inner.at(gemm.m).into()))
 }
 
 /// Names the f32 solution `inner` as a solution of the 16-bit problem `linear`.

@@ -109,7 +109,7 @@ impl Bench {
         let cache = context.environment().device.last_level_cache_bytes;
         let wanted = rotation::bytes_wanted(options.rotation_bytes, cache);
         let planned = rotation::copies(wanted, per_copy, (room as f64 * rotation::PLAIN_SHARE) as u64);
-        let reference = Reference::new(problem, &data, options.seed);
+        let reference = Reference::new(problem, &data, options.seed)?;
         let set = OperandSet::new(context, problem, &data)?;
         Ok(Bench {
             problem: *problem,
@@ -218,7 +218,7 @@ impl Bench {
     /// The new first copies are allocated before the old ones are freed, so they lie elsewhere.
     pub fn refresh(&mut self, context: &dyn Context, seed: u64) -> Result<(), Error> {
         let data = Data::new(&self.problem, seed)?;
-        let reference = Reference::new(&self.problem, &data, seed);
+        let reference = Reference::new(&self.problem, &data, seed)?;
         self.packs.clear_copies();
         self.set.shrink(1);
         self.set = OperandSet::new(context, &self.problem, &data)?;

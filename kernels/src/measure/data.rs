@@ -244,8 +244,9 @@ impl Data {
     ///
     /// [`Error::Unsupported`] for batches, scales, shuffled weights and types that the host cannot make.
     pub fn new(problem: &Problem, seed: u64) -> Result<Data, Error> {
-        let Gemm { m, site } = problem.gemm();
-        problem.gemm().validate().map_err(|e| Error::Unsupported(e.to_string()))?;
+        let gemm = crate::gemm_of(problem)?;
+        let Gemm { m, site } = gemm;
+        gemm.validate().map_err(|e| Error::Unsupported(e.to_string()))?;
         for (has, what) in [
             (site.batch.count != 1, "a batch of more than one"),
             (site.scale != ScaleMode::None, "scales"),

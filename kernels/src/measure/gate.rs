@@ -128,7 +128,7 @@ impl Gate {
     ///
     /// [`Error::Unsupported`] for types that the host cannot check.
     pub fn new(problem: &Problem, numerics: Numerics) -> Result<Gate, Error> {
-        let Gemm { site, .. } = problem.gemm();
+        let Gemm { site, .. } = crate::gemm_of(problem)?;
         let out = Float::of(site.out)?;
         let (mut sum, product) = roundoffs(site.compute)?;
         let k = f64::from(site.k);
@@ -220,7 +220,7 @@ pub fn aiter_error_ratio(out: Float, reference: &Reference, outputs: &[f32]) -> 
 ///
 /// The floor keeps a solution with honest sums alive beside a baseline that happens to sum in blocks or in f64.
 pub fn no_worse_than_baseline(problem: &Problem, candidate: &ErrorFigures, baseline: &ErrorFigures) -> bool {
-    let site = &problem.gemm().site;
+    let Some(Gemm { site, .. }) = problem.gemm() else { return false };
     let sum = roundoffs(site.compute).map_or(0.0, |(sum, product)| sum * f64::from(site.k).sqrt() + product);
     let floor = sum + site.out.unit_roundoff();
     candidate.max_relative <= BASELINE_ERROR_RATIO_MAX * baseline.max_relative + floor

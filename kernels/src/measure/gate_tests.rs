@@ -20,7 +20,7 @@ impl Case {
     fn new(site: Site, m: u32) -> Case {
         let problem = Problem::from(site.at(m));
         let data = Data::new(&problem, 11).unwrap();
-        let reference = Reference::new(&problem, &data, 11);
+        let reference = Reference::new(&problem, &data, 11).unwrap();
         let rows = |matrix: &crate::measure::data::Matrix| -> Vec<Vec<f32>> {
             let row = |r| {
                 let mut row = Vec::new();
@@ -39,7 +39,7 @@ impl Case {
 
     /// All outputs, by a kernel that sums with `sum` and adds the bias in f32 before it rounds once.
     fn run(&self, sum: impl Fn(&[f32], &[f32]) -> f32) -> Vec<f32> {
-        let out = Float::of(self.problem.gemm().site.out).unwrap();
+        let out = Float::of(self.problem.gemm().unwrap().site.out).unwrap();
         let mut outputs = Vec::new();
         for x in &self.x {
             for (j, w) in self.w.iter().enumerate() {
@@ -125,7 +125,7 @@ fn honest_kernels_pass() {
         let key = case.problem.to_string();
         let kernels: [(&str, Kernel); 3] = [("sequential", sequential), ("blocked", blocked), ("cut off", cut_off)];
         // Units that cut off do not take f32.
-        let count = if case.problem.gemm().site.x == DType::F32 { 2 } else { 3 };
+        let count = if case.problem.gemm().unwrap().site.x == DType::F32 { 2 } else { 3 };
         for (name, sum) in &kernels[..count] {
             let figures = case.judge(&case.run(sum));
             assert!(figures.max_over_bound <= 1.0, "{name} on {key}: {figures:?}");
@@ -175,8 +175,8 @@ fn one_wrong_element_is_rejected() {
 
 #[test]
 fn a_dropped_tail_of_k_is_rejected() {
-    for case in cases().iter().filter(|case| case.problem.gemm().site.k >= 64) {
-        let k = case.problem.gemm().site.k as usize;
+    for case in cases().iter().filter(|case| case.problem.gemm().unwrap().site.k >= 64) {
+        let k = case.problem.gemm().unwrap().site.k as usize;
         let kept = k - k / 64;
         case.rejects(&case.run(|x, w| blocked(&x[..kept], &w[..kept])));
     }

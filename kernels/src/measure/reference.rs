@@ -12,6 +12,7 @@ use tgemm_db::problem::{Activation, Gemm};
 
 use super::data::Data;
 use super::rng::Rng;
+use crate::Error;
 
 /// Most multiply-adds of one reference; about a tenth of a second on one core.
 pub const MACS_MAX: u64 = 1 << 26;
@@ -105,9 +106,9 @@ pub fn activate(activation: Activation, v: f64) -> f64 {
 }
 
 impl Reference {
-    /// The reference of `problem` on `data`; `seed` picks the sample.
-    pub fn new(problem: &Problem, data: &Data, seed: u64) -> Reference {
-        let Gemm { m, site } = problem.gemm();
+    /// The reference of `problem` on `data`; `seed` picks the sample. [`Error::Unsupported`] for what is no GEMM.
+    pub fn new(problem: &Problem, data: &Data, seed: u64) -> Result<Reference, Error> {
+        let Gemm { m, site } = crate::gemm_of(problem)?;
         let (row_count, col_count) = sample_counts(*m, site.n, site.k);
         let mut rng = Rng::new(seed, 5);
         let rows = strata(*m, row_count, &mut rng);
@@ -148,7 +149,7 @@ impl Reference {
                 held.iter().enumerate().for_each(|(j, w)| cell(i, j, &passing, w));
             }
         }
-        Reference { rows, cols, cells }
+        Ok(Reference { rows, cols, cells })
     }
 }
 

@@ -83,7 +83,7 @@ fn fold(digest: u64, bytes: &[u8]) -> u64 {
 impl<'a> Scan<'a> {
     /// A scan of `problem`'s output; `prefilled` says that cells held [`UNWRITTEN_BYTE`] before the launch.
     pub fn new(problem: &Problem, reference: &'a Reference, prefilled: bool) -> Result<Scan<'a>, Error> {
-        let site = &problem.gemm().site;
+        let site = &crate::gemm_of(problem)?.site;
         let float = Float::of(site.out)?;
         Ok(Scan {
             float,

@@ -22,7 +22,7 @@ fn stored(float: Float) -> Vec<u8> {
 fn scan(float: Float, bytes: &[u8], piece_rows: usize) -> (Vec<f32>, Option<Fault>, u64) {
     let ld = Leading { out: LD as u32, ..Leading::default() };
     let problem = Problem::from(Site { ld, ..Site::linear(COLS as u32, 4, float.dtype()) }.at(ROWS));
-    let mut reference = Reference::new(&problem, &Data::new(&problem, 1).unwrap(), 1);
+    let mut reference = Reference::new(&problem, &Data::new(&problem, 1).unwrap(), 1).unwrap();
     // As if only these had been sampled.
     (reference.rows, reference.cols) = (vec![0, 2], vec![1, 4]);
     let mut scan = Scan::new(&problem, &reference, true).unwrap();

@@ -49,7 +49,7 @@ fn row_bytes(site: &Site) -> Result<usize, Error> {
 impl OperandSet {
     /// One copy of everything.
     pub(super) fn new(context: &dyn Context, problem: &Problem, data: &Data) -> Result<OperandSet, Error> {
-        let gemm = problem.gemm();
+        let gemm = crate::gemm_of(problem)?;
         let widest = [Some(gemm.site.x), Some(gemm.site.w), Some(gemm.site.out), gemm.site.bias];
         let mut element_bytes = 1;
         for dtype in widest.into_iter().flatten() {
@@ -77,7 +77,7 @@ impl OperandSet {
 
     /// Memory of one more pair of weights and output.
     pub(super) fn bytes_per_copy(problem: &Problem) -> Result<u64, Error> {
-        let gemm = problem.gemm();
+        let gemm = crate::gemm_of(problem)?;
         let site = &gemm.site;
         let w_rows = if site.trans.w() { site.k } else { site.n };
         let w = u64::from(w_rows) * u64::from(site.ldw()) * Float::of(site.w)?.bytes() as u64;

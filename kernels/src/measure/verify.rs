@@ -109,7 +109,7 @@ impl Bench {
     }
 
     fn inspect(&self, context: &dyn Context, gate: &Gate, workspace_bytes: usize) -> Result<Seen, Error> {
-        let prefilled = OperandSet::prefills(&self.data, &self.problem.gemm().site);
+        let prefilled = OperandSet::prefills(&self.data, &crate::gemm_of(&self.problem)?.site);
         let mut scan = Scan::new(&self.problem, &self.reference, prefilled)?;
         let (before, after) = self.set.read_output(context, 0, |rows| scan.rows(rows))?;
         let (figures, worst) = gate.judge(&self.reference, &scan.outputs);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tgemm_db::{Problem, Solution, WeightForm};
+use tgemm_db::{Gemm, Problem, Solution, WeightForm};
 
 use super::script::{Behaviour, Kind, SolutionScript, When};
 use super::{ANNOUNCE, Shared, product};
@@ -19,7 +19,7 @@ const GARBAGE: &[u8] = b"\xff\xfe{\"id\": 1, oops\n\x00\x00\x00\x10\n";
 
 struct Scripted {
     shared: Arc<Shared>,
-    problem: Problem,
+    gemm: Gemm,
     types: product::Types,
     ran: Solution,
     script: SolutionScript,
@@ -57,6 +57,7 @@ fn before(kind: Kind) -> Result<(), Error> {
 
 /// Makes `known` ready for `problem`, as far as the script lets it.
 pub(super) fn prepare(shared: &Arc<Shared>, problem: &Problem, known: &Solution) -> Result<Box<dyn Prepared>, Error> {
+    let gemm = crate::gemm_of(problem)?;
     let missing = || Error::unsupported(format!("the script has no solution {}", known.index));
     let at = usize::try_from(known.index).map_err(|_| missing())?;
     let script = shared.script.solutions.get(at).ok_or_else(missing)?.clone();
@@ -66,8 +67,8 @@ pub(super) fn prepare(shared: &Arc<Shared>, problem: &Problem, known: &Solution)
         (known.weight_form == WeightForm::Prepacked).then(|| script.pack_key.clone().unwrap_or_else(own_key));
     Ok(Box::new(Scripted {
         shared: shared.clone(),
-        problem: *problem,
-        types: product::Types::of(problem.gemm())?,
+        gemm: *gemm,
+        types: product::Types::of(gemm)?,
         ran: known.clone(),
         script,
         pack_key,
@@ -88,7 +89,7 @@ impl Scripted {
     /// # Safety
     /// As [`Prepared::launch`], and guards lie behind output and workspace, as they do on a bench.
     unsafe fn after(&self, kind: Kind, io: &Operands, exact: f64, count: u32) {
-        let gemm = self.problem.gemm();
+        let gemm = &self.gemm;
         let out = self.types.out;
         let last = product::out_offset(gemm, self.types, gemm.m - 1, gemm.site.n - 1);
         let value = match kind {
@@ -144,7 +145,7 @@ impl Prepared for Scripted {
             return Ok(None);
         }
         // SAFETY: the caller's promise.
-        let values = unsafe { product::pack(self.problem.gemm(), self.types, w) };
+        let values = unsafe { product::pack(&self.gemm, self.types, w) };
         let bytes = size_of_val(&*values) as u64;
         let lacking = Error::OutOfMemory { bytes, what: "packed weights" };
         Rows::book(self.shared.clone(), values).map(Some).ok_or(lacking)
@@ -152,7 +153,7 @@ impl Prepared for Scripted {
 
     unsafe fn launch(&self, io: &Operands, _stream: Stream) -> Result<(), Launch> {
         if self.shared.phase.load(Ordering::Relaxed) == ANNOUNCE {
-            self.shared.announced.store(self.problem.gemm().m, Ordering::Relaxed);
+            self.shared.announced.store(self.gemm.m, Ordering::Relaxed);
             return Ok(());
         }
         let when = self.when();
@@ -165,7 +166,7 @@ impl Prepared for Scripted {
                 _ => Launch::NotEnqueued(error),
             })?;
         }
-        let gemm = self.problem.gemm();
+        let gemm = &self.gemm;
         let skip = kinds.contains(&Kind::Unwritten).then(|| (gemm.m - 1, gemm.site.n - 1));
         // SAFETY: the caller's promise.
         let exact = unsafe { product::compute(gemm, self.types, io, self.pack_key.is_some(), skip) };

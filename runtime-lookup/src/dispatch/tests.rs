@@ -75,7 +75,7 @@ impl Library for Toy {
         if fault == Fault::OtherName {
             ran.name = "renamed".into();
         }
-        Ok(Box::new(Ready { gemm: *problem.gemm(), ran, fault, calls: Arc::clone(&self.calls) }))
+        Ok(Box::new(Ready { gemm: *problem.gemm().unwrap(), ran, fault, calls: Arc::clone(&self.calls) }))
     }
 }
 
@@ -227,6 +227,7 @@ fn choice(m: u32, host: &Host, solution: Solution) -> Choice {
         pack_us: None,
         count: 1,
         tuned_at: String::new(),
+        origin: None,
     }
 }
 
@@ -266,7 +267,7 @@ fn a_hit_runs_the_choice_and_packs_once_for_all_m() {
     assert_eq!((plan.packed_bytes(), gemm.packed_bytes()), (24, 48));
     let applied = BTreeMap::from([(HitKind::Exact, 6), (HitKind::Padded, 3)]);
     assert_eq!(gemm.counters(), Counters { applied, missed: 3, fallen_back: BTreeMap::new() });
-    let report: Vec<_> = gemm.report().iter().map(|line| (line.problem.gemm().m, line.kind, line.tuned_m)).collect();
+    let report: Vec<_> = gemm.report().iter().map(|line| (line.problem.m(), line.kind, line.tuned_m)).collect();
     assert_eq!(report, [(1, HitKind::Exact, Some(1)), (3, HitKind::Padded, Some(4)), (7, HitKind::Default, None)]);
     drop(other_layer);
     assert_eq!(gemm.packed_bytes(), 24);

@@ -93,7 +93,7 @@ fn an_aiter_table_serves_its_device_and_borrows_by_its_rule() {
     let hit = database.lookup(&problem(300), &Constraints::default());
     assert_eq!((hit.kind, hit.tuned_m), (HitKind::Padded, Some(512)));
 
-    let shuffled: Problem = Site { preshuffled: true, ..problem(64).gemm().site }.at(64).into();
+    let shuffled: Problem = Site { preshuffled: true, ..problem(64).gemm().unwrap().site }.at(64).into();
     assert_eq!(database.lookup(&shuffled, &Constraints::default()).kind, HitKind::Default, "not held by default");
     let held = Constraints { weight_forms: [WeightForm::Preshuffled].into(), ..Constraints::default() };
     assert_eq!(database.lookup(&shuffled, &held).kind, HitKind::Exact);

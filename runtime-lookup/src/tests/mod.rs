@@ -60,5 +60,6 @@ fn choice(problem: Problem) -> Choice {
         pack_us: None,
         count: 1,
         tuned_at: "2026-01-01T00:00:00Z".into(),
+        origin: None,
     }
 }

@@ -80,7 +80,7 @@ fn serves(row: &Choice, here: &Environment) -> bool {
 
 /// Position of the answer among `rows`, and how it was found.
 fn oracle(rows: &[(Choice, u32)], problem: &Problem, constraints: &Constraints) -> Option<(usize, HitKind, u32)> {
-    let gemm = problem.gemm();
+    let gemm = problem.gemm().unwrap();
     let [finer, coarser] = ladder::padded(gemm.m, gemm.site.n);
     let levels = [(HitKind::Exact, gemm.m), (HitKind::Padded, finer), (HitKind::Padded, coarser)];
     for (kind, m) in levels {

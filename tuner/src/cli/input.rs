@@ -87,7 +87,7 @@ pub fn read_sources(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<
         report_rejected(path, &sheet.rejected);
         found += sheet.rows.len();
         let mut rows = recording::merge(sheet.into_values());
-        rows.retain(|row| selection.max_m.is_none_or(|max| row.problem.gemm().m <= max));
+        rows.retain(|row| selection.max_m.is_none_or(|max| row.problem.m() <= max));
         rows.retain(|row| filter.as_ref().is_none_or(|filter| filter.matches(row)));
         sources.push(Source { path: path.clone(), rows });
     }

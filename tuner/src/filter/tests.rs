@@ -36,7 +36,7 @@ fn numbers_compare() {
 #[test]
 fn words_compare_by_meaning() {
     let plain = row(4, 1280, 8192, DType::Bf16);
-    let gemm = *plain.problem.gemm();
+    let gemm = *plain.problem.gemm().unwrap();
     let biased = Recorded {
         problem: Problem::Gemm(gemm.site.with_bias(DType::F32).with_out(DType::F32).at(4)),
         captured: true,

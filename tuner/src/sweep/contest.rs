@@ -94,6 +94,7 @@ pub fn run(
             pack_us: contender.trial.pack_us,
             count: recorded.count,
             tuned_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            origin: None,
         }
     });
     Ok(Contest { trials: field.into_iter().map(|c| c.trial).collect(), choice, confirmed })

@@ -123,11 +123,7 @@ fn at_bench(request: Request, context: &mut dyn Context, problem: &Problem, benc
         }
         Request::Verify { id } => {
             let verified = bench.verify(context, id)?;
-            Ok(Reply::Verified {
-                outcome: verified.outcome,
-                error: verified.error,
-                call_us: verified.call_us,
-            })
+            Ok(Reply::Verified { outcome: verified.outcome, error: verified.error, call_us: verified.call_us })
         }
         Request::Measure { block } => {
             let block: Vec<BlockEntry> = block.iter().map(|e| BlockEntry { id: e.id, calls: e.calls }).collect();

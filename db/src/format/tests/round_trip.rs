@@ -95,6 +95,7 @@ fn choices() -> impl Strategy<Value = Choice> {
             pack_us: figures.6,
             count,
             tuned_at,
+            origin: None,
         },
     )
 }

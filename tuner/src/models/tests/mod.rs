@@ -207,7 +207,8 @@ fn recorded_problems_carry_counts_and_merge_equal_layers() {
         ["qkv_proj 192 64 x3", "o_proj 64 64 x3", "gate_up_proj 64 64 x3", "down_proj 64 32 x3"]
     );
     let rows = recorded(&shapes, &[1, 4, 1]).unwrap();
-    let counts: Vec<_> = rows.iter().map(|row| (row.problem.gemm().m, row.problem.gemm().site.n, row.count)).collect();
+    let counts: Vec<_> =
+        rows.iter().map(|row| (row.problem.gemm().unwrap().m, row.problem.gemm().unwrap().site.n, row.count)).collect();
     assert_eq!(counts, [(1, 192, 3), (1, 64, 6), (1, 64, 3), (4, 192, 3), (4, 64, 6), (4, 64, 3)]);
     assert!(matches!(recorded(&shapes, &[1, 0]), Err(ModelError::Argument { value: 0, .. })));
 }
