@@ -238,6 +238,9 @@ impl Bench {
     /// The operands of launch `index` of candidate `id`.
     pub(super) fn operands(&self, id: usize, index: usize) -> Result<Operands, Error> {
         let candidate = self.candidate(id)?;
+        if index >= self.set.lens().1 {
+            return Err(Error::Failed { call: "bench".into(), reason: format!("there is no operand set {index}") });
+        }
         let w: *const c_void = match &candidate.pack_key {
             None => self.set.weights_ptr(index),
             Some(key) => self.packs.ptr(key, index).ok_or_else(|| Error::Failed {
@@ -313,9 +316,10 @@ impl Bench {
         }
         for key in keys {
             let (have, bytes) = self.packs.copies(&key);
-            let target = self.affordable(context, have, bytes);
-            if let Some(lack) = short(self.packs.grow(&key, target), bytes) {
-                return Ok(Some(lack));
+            let wanted = rotation::packs(copies, per_copy, bytes);
+            let reached = self.packs.grow(&key, self.affordable(context, have, bytes).min(wanted));
+            if reached < wanted {
+                return Ok(Some((copies * reached / wanted, (wanted - reached) as u64 * bytes)));
             }
         }
         Ok(None)

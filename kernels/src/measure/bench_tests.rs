@@ -143,9 +143,10 @@ fn packed_forms_are_shared_copied_late_and_freed_with_the_last_user() {
     bench.measure(&mut context, &[BlockEntry { id: p.id, calls: 1 }], Mode::Warm).unwrap();
     assert_eq!((bench.packs.bytes(), bench.set.lens()), (pack_bytes, (1, 1)), "one copy will do when warm");
     bench.measure(&mut context, &[BlockEntry { id: p.id, calls: 1 }], Mode::Rotated).unwrap();
-    assert_eq!((bench.packs.bytes(), bench.set.lens()), (5 * pack_bytes, (1, 5)), "nobody took them plain");
+    // Packed as f32 the weights are twice as large: three copies pass as many bytes as five sets.
+    assert_eq!((bench.packs.bytes(), bench.set.lens()), (3 * pack_bytes, (1, 5)), "nobody took them plain");
     bench.drop_candidate(p.id);
-    assert_eq!(bench.packs.bytes(), 5 * pack_bytes);
+    assert_eq!(bench.packs.bytes(), 3 * pack_bytes);
     bench.drop_candidate(q.id);
     assert_eq!(bench.packs.bytes(), 0);
     drop(bench);
@@ -159,11 +160,11 @@ fn short_memory_shortens_the_rotation_for_all_or_refuses_the_candidate() {
     let pack_bytes = 24 * 32 * 4;
     let with = |max: u64| BenchOptions { rotation_bytes: 9 * set_bytes, memory_bytes_max: Some(max), seed: 1 };
     let entry = |id| [BlockEntry { id, calls: 2 }];
-    // Room to plan nine copies, but not for nine packed ones as well: fewer for all, as nothing was timed.
+    // Room to plan nine copies, but not for the five packed ones that go with them: fewer for all, as nothing was timed.
     let mut scripted = context(TWO_PACKED);
     let mut bench = Bench::new(&scripted, &problem, &with(9 * 5 * set_bytes)).unwrap();
     assert_eq!(bench.copies(), 9);
-    bench.memory_bytes_max = Some(bench.bytes() + 9 * 144 + 7 * pack_bytes);
+    bench.memory_bytes_max = Some(bench.bytes() + 9 * 144 + 3 * pack_bytes);
     let p = load(&mut bench, &scripted, "p").id;
     bench.measure(&mut scripted, &entry(p), Mode::Rotated).unwrap();
     let fewer = bench.copies();
@@ -264,7 +265,8 @@ fn arms_go_round_one_rotation_and_start_where_the_last_stopped() {
         assert_eq!((*start, places.len()), (position, 4));
         position = (position + *calls as usize) % 4;
         let distinct = |part: usize| places.iter().map(|io| io[part]).collect::<std::collections::BTreeSet<_>>().len();
-        assert_eq!((distinct(0), distinct(1), distinct(2)), (1, 4, 4), "x is warm, weights and outputs rotate");
+        let weights = if *calls == 3 { 4 } else { 3 };
+        assert_eq!((distinct(0), distinct(1), distinct(2)), (1, weights, 4), "x is warm, weights and outputs rotate");
     }
     let outs = |arm: usize| context.arms[arm].2.iter().map(|io| io[2]).collect::<Vec<_>>();
     assert_eq!(outs(0), outs(1), "arms share their outputs");

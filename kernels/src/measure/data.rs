@@ -10,7 +10,7 @@
 //! Bias and old output are scaled by √K, the size of the product itself: left out or shifted, they cannot hide in rounding.
 
 use half::{bf16, f16};
-use tgemm_db::problem::{Gemm, Scalar, ScaleMode};
+use tgemm_db::problem::{Activation, Gemm, Scalar, ScaleMode};
 use tgemm_db::{DType, Problem};
 
 use super::rng::Rng;
@@ -239,6 +239,9 @@ fn factor(class: Scalar, other: f32) -> f32 {
     }
 }
 
+/// The activations that the reference defines.
+pub(super) const CHECKED: &[Activation] = &[Activation::None, Activation::Relu, Activation::Gelu, Activation::Silu];
+
 impl Data {
     /// The operands of `problem` for `seed`.
     ///
@@ -251,6 +254,7 @@ impl Data {
             (site.batch.count != 1, "a batch of more than one"),
             (site.scale != ScaleMode::None, "scales"),
             (site.preshuffled, "shuffled weights"),
+            (!CHECKED.contains(&site.activation), "an activation that has no reference"),
         ] {
             if has {
                 return Err(Error::unsupported(format!("problems with {what} cannot be checked yet")));

@@ -256,7 +256,7 @@ fn partial_sums_in_16_bits_pass_only_in_their_class() {
 
 #[test]
 fn factors_old_output_and_activation_are_checked() {
-    for activation in Activation::ALL {
+    for activation in super::super::data::CHECKED {
         let site = Site {
             alpha: Scalar::Other,
             beta: Scalar::Other,

@@ -91,9 +91,11 @@ impl Packs {
         self.shelves.values_mut().for_each(|shelf| shelf.copies.truncate(copies.max(1)));
     }
 
-    /// Where copy `index` of `key` lies; `None` if there is no such copy.
+    /// Where the copy of `key` for operand set `index` lies: a form larger than the plain weights has fewer copies than
+    /// there are sets, and goes round more often. `None` if there is no copy.
     pub(super) fn ptr(&self, key: &str, index: usize) -> Option<*const c_void> {
-        Some(self.shelves.get(key)?.copies.get(index)?.as_ptr())
+        let copies = &self.shelves.get(key)?.copies;
+        Some(copies.get(index.checked_rem(copies.len())?)?.as_ptr())
     }
 
     /// Memory held by all forms.

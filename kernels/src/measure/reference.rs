@@ -101,7 +101,9 @@ pub fn activate(activation: Activation, v: f64) -> f64 {
         Activation::Relu => v.max(0.0),
         Activation::Silu => v / (1.0 + (-v).exp()),
         Activation::Gelu => 0.5 * v * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (v + 0.044715 * v * v * v)).tanh()),
-        _ => v,
+        Activation::None => v,
+        // No operands are made for any other: nothing equals this.
+        _ => f64::NAN,
     }
 }
 

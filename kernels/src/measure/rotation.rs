@@ -27,6 +27,12 @@ pub fn copies(wanted: u64, set_bytes: u64, room: u64) -> usize {
     usize::try_from(count).unwrap_or(COPIES_MAX).min(COPIES_MAX)
 }
 
+/// Copies of a packed form of `pack_bytes` that pass as many bytes as `sets` sets of `set_bytes` do, at most one a set.
+pub fn packs(sets: usize, set_bytes: u64, pack_bytes: u64) -> usize {
+    let bytes = (sets as u64).saturating_mul(set_bytes);
+    usize::try_from(bytes.div_ceil(pack_bytes.max(1))).unwrap_or(sets).clamp(1, sets.max(1))
+}
+
 /// The least number of sets that still measures the same thing: a [`CACHE_MULTIPLE`]th of the planned ones, which passes
 /// the cache once.
 pub fn copies_min(planned: usize) -> usize {
@@ -43,6 +49,16 @@ pub fn advance(start: usize, calls: u32, copies: usize) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn larger_forms_need_fewer_copies() {
+        assert_eq!(packs(48, 100, 200), 24);
+        assert_eq!(packs(48, 100, 100), 48);
+        assert_eq!(packs(48, 100, 10), 48, "smaller forms go with their set");
+        assert_eq!(packs(5, 100, 201), 3);
+        assert_eq!(packs(1, 100, 1000), 1);
+        assert_eq!(packs(0, 0, 0), 1);
+    }
 
     proptest! {
         #[test]
