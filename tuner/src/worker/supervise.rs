@@ -26,7 +26,7 @@ const STDERR_BYTES_MAX: u64 = 1 << 20;
 /// default they spin for tens of milliseconds, and arms on other threads would be timed on what is left.
 const SHORT_SPINS: [(&str, &str); 2] = [("GOMP_SPINCOUNT", "10000"), ("KMP_BLOCKTIME", "1")];
 
-/// Set when the user wants to stop: every wait sees it within [`WAIT_SLICE`].
+/// Set when the user wants to stop: every wait sees it within 50 ms.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(pub Arc<AtomicBool>);
 
