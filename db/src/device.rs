@@ -92,7 +92,8 @@ impl Device {
         if self.arch != here.arch {
             return differ("arch", &self.arch, &here.arch);
         }
-        if self.compute_units != here.compute_units {
+        let are_known = self.compute_units != 0 && here.compute_units != 0;
+        if are_known && self.compute_units != here.compute_units {
             return differ("compute units", &self.compute_units, &here.compute_units);
         }
         known("chip id", &self.chip_id, &here.chip_id)
@@ -228,6 +229,8 @@ mod tests {
         assert_eq!(aiter.difference(&mi325x), None);
         let half = Device { compute_units: 80, ..mi300x() };
         assert_eq!(half.difference(&mi300x()).unwrap().to_string(), "compute units was 80 when tuned, is 304 here");
+        let tunableop = Device { compute_units: 0, ..aiter };
+        assert_eq!((tunableop.difference(&half), half.difference(&tunableop)), (None, None));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Fused mixture-of-experts layers: `out[M,D] = Σ over the token's experts of gate · (act(x · w1ᵀ) · w2ᵀ)` in one call.
 //!
 //! Stored, merged, looked up and exported; nothing here computes or tunes them yet. Sizes follow AITER's `fmoe` tables: M
-//! tokens, D = `model_dim`, I = `inter_dim` (of one rank). vLLM's tables do not say everything; what is not said is 0 or
-//! `None`, and is written as such in the key.
+//! tokens, D = `model_dim`, I = `inter_dim` (of one rank).
+//!
+//! vLLM's tables are named after fewer things than AITER's: [`MoeSite::as_vllm`] is a layer reduced to what they say. What
+//! is not said is 0, `None`, [`MoeQuant::NotSaid`], [`Activation::None`] or false, and is written as such in the key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,6 +32,8 @@ word_enum! {
         Block = "block",
         /// Weights alone, their scales in groups along K.
         WeightOnly = "weight_only",
+        /// Somehow: the source names the types but not the scales (vLLM's `fp8_w8a8` without a block shape).
+        NotSaid = "not_said",
     }
 }
 
@@ -63,11 +67,11 @@ pub struct MoeSite {
     pub quant: MoeQuant,
     /// Scale blocks (N, K) of [`MoeQuant::Block`]; else 0, 0.
     pub block: (u32, u32),
-    /// The function between the products.
+    /// The function between the products; [`Activation::None`]: not said.
     pub activation: Activation,
-    /// Does the first product give gate and up (AITER's `use_g1u1`)?
+    /// Does the first product give gate and up (AITER's `use_g1u1`)? False where the source does not say.
     pub gated: bool,
-    /// Are the routing weights applied in the first stage (AITER's `doweight_stage1`)?
+    /// Are the routing weights applied in the first stage (AITER's `doweight_stage1`)? False where not said.
     pub weight_in_stage1: bool,
 }
 
@@ -75,6 +79,65 @@ impl MoeSite {
     /// This layer at `m` tokens.
     pub fn at(self, m: u32) -> Moe {
         Moe { m, site: self }
+    }
+
+    /// This layer with its activation left open: what AITER's lookup asks for when no row has the activation itself.
+    pub fn any_activation(self) -> MoeSite {
+        MoeSite { activation: Activation::None, ..self }
+    }
+
+    /// Is this no more than vLLM's file names say? Those never tell the model's width, so no other source is mistaken.
+    pub fn is_vllm(&self) -> bool {
+        self.topk == 0 && self.model_dim == 0
+    }
+
+    /// This layer as vLLM's tables name it: experts, inner features, element types and block shape; `None` where vLLM has
+    /// no name for the types.
+    ///
+    /// The types follow vLLM's `get_config_dtype_str` and the block shape its `get_config_file_name`: a shape of which
+    /// one side is 0 (groups along K, as weight-only quantisation has) is not in the name.
+    pub fn as_vllm(&self) -> Option<MoeSite> {
+        if self.is_vllm() {
+            return Some(*self);
+        }
+        let is_fp8 = |dtype| matches!(dtype, DType::F8E4m3Fn | DType::F8E4m3Fnuz);
+        let is_wide = self.q_x.or(self.x).is_none_or(|dtype| dtype.bits() == 16);
+        let bare = MoeSite::unsaid(self.experts, self.inter_dim);
+        let site = match (self.quant, self.q_x, self.q_w) {
+            (MoeQuant::None, _, _) => MoeSite { x: self.x.filter(|x| *x == DType::F32), ..bare },
+            (_, Some(x), Some(w)) if x == w && (is_fp8(w) || w == DType::I8) => {
+                let (quant, block) = match self.quant {
+                    MoeQuant::Block => (MoeQuant::Block, self.block),
+                    MoeQuant::Per1x128 | MoeQuant::Per128x128 => (MoeQuant::Block, (128, 128)),
+                    MoeQuant::PerTensor | MoeQuant::PerToken | MoeQuant::NotSaid => (MoeQuant::NotSaid, (0, 0)),
+                    _ => return None,
+                };
+                MoeSite { q_x: Some(x), q_w: Some(w), quant, block, ..bare }
+            }
+            (MoeQuant::WeightOnly | MoeQuant::Per1x32, _, Some(w @ (DType::I4 | DType::I8))) if is_wide => {
+                MoeSite { q_w: Some(w), quant: MoeQuant::WeightOnly, ..bare }
+            }
+            _ => return None,
+        };
+        Some(site)
+    }
+
+    /// A layer of which only these sizes are said.
+    pub fn unsaid(experts: u32, inter_dim: u32) -> MoeSite {
+        MoeSite {
+            experts,
+            topk: 0,
+            model_dim: 0,
+            inter_dim,
+            x: None,
+            q_x: None,
+            q_w: None,
+            quant: MoeQuant::None,
+            block: (0, 0),
+            activation: Activation::None,
+            gated: false,
+            weight_in_stage1: false,
+        }
     }
 }
 
@@ -226,6 +289,36 @@ mod tests {
                 prop_assert_eq!(moe.to_string().parse::<Moe>(), Ok(moe));
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_layer_as_vllm_names_it_is_named_so_again(moe in any_moe()) {
+            if let Some(named) = moe.site.as_vllm() {
+                prop_assert!(named.is_vllm());
+                prop_assert_eq!(named.as_vllm(), Some(named));
+                prop_assert_eq!((named.experts, named.inter_dim), (moe.site.experts, moe.site.inter_dim));
+            }
+        }
+    }
+
+    #[test]
+    fn vllm_names_types_and_blocks_only() {
+        let full = any_moe_text().parse::<Moe>().unwrap().site;
+        let bare = MoeSite::unsaid(8, 14336);
+        let of = |q_x, q_w, quant, block| MoeSite { q_x, q_w, quant, block, ..full }.as_vllm();
+        let (fp8, i8, i4) = (Some(DType::F8E4m3Fn), Some(DType::I8), Some(DType::I4));
+        assert_eq!(full.as_vllm(), Some(bare), "bf16 and f16 share a file without a dtype");
+        assert_eq!(MoeSite { x: Some(DType::F32), ..full }.as_vllm(), Some(MoeSite { x: Some(DType::F32), ..bare }));
+        let blocks = MoeSite { q_x: fp8, q_w: fp8, quant: MoeQuant::Block, block: (128, 128), ..bare };
+        assert_eq!(of(fp8, fp8, MoeQuant::Per1x128, (0, 0)), Some(blocks));
+        assert_eq!(of(fp8, fp8, MoeQuant::Block, (128, 128)), Some(blocks));
+        let scales_unsaid = MoeSite { q_x: i8, q_w: i8, quant: MoeQuant::NotSaid, ..bare };
+        assert_eq!(of(i8, i8, MoeQuant::PerToken, (0, 0)), Some(scales_unsaid));
+        let weights = MoeSite { q_w: i4, quant: MoeQuant::WeightOnly, ..bare };
+        assert_eq!(of(None, i4, MoeQuant::WeightOnly, (0, 32)), Some(weights));
+        assert_eq!(of(Some(DType::Bf16), i4, MoeQuant::Per1x32, (0, 0)), Some(weights));
+        assert_eq!(of(fp8, Some(DType::F4E2m1x2), MoeQuant::Per1x32, (0, 0)), None);
     }
 
     #[test]

@@ -131,6 +131,8 @@ word_enum! {
         Silu = "silu",
         /// Clamped SiLU of the gate times up + 1 (gpt-oss).
         Swiglu = "swiglu",
+        /// What AITER's fused MoE tables call Situv2; kept, never computed here.
+        Situv2 = "situv2",
     }
 }
 

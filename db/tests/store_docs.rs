@@ -3,11 +3,14 @@
 
 mod store_words;
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 use store_words::{begin, choice, failed, problem, solution, trial};
+use tgemm_db::choice::Origin;
 use tgemm_db::outcome::{OutcomeKind, Phase};
 use tgemm_db::store::Store;
-use tgemm_db::{Constraints, Recorded, Trial};
+use tgemm_db::{Choice, Constraints, Recorded, Trial};
 
 fn page() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/store.md");
@@ -30,6 +33,10 @@ fn raced() -> (tempfile::TempDir, Connection) {
     let mut chosen = choice(4);
     chosen.baselines.remove(0);
     store.save_choice(run, env, &Constraints::default(), &chosen).unwrap();
+    let origin =
+        Origin { file: "a8w8_tuned_gemm.csv".into(), line: 7, format: "aiter_a8w8_tuned".into(), ..Origin::default() };
+    let imported = Choice { origin: Some(Arc::new(origin)), ..choice(5) };
+    store.save_choice(run, env, &Constraints::default(), &imported).unwrap();
     store.record(&[Recorded { count: 10_000, ..Recorded::bare(problem(4)) }], "/a.csv").unwrap();
     store.close().unwrap();
     let connection = Connection::open(&path).unwrap();
@@ -61,13 +68,14 @@ fn every_query_of_the_page_answers() {
     let page = page();
     let queries = page.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let answers: Vec<Vec<String>> = queries.map(|sql| answer(&connection, sql)).collect();
-    let [candidates, pairs, time, outcomes] = &answers[..] else { panic!("{} queries", answers.len()) };
+    let [candidates, pairs, time, imported, outcomes] = &answers[..] else { panic!("{} queries", answers.len()) };
     assert_eq!(candidates.len(), 3);
     assert!(candidates[0].starts_with("1|ok|hipblaslt|Cijk_4|"), "{candidates:?}");
     assert!(candidates[2].starts_with("0|crashed|hipblaslt|Cijk_9|") && candidates[2].ends_with("|signal 11"));
     assert_eq!(pairs.iter().map(|pair| pair.rsplit('|').next().unwrap()).collect::<Vec<_>>(), ["0.5"; 4]);
     assert_eq!(time.len(), 1);
     assert!(time[0].ends_with("|10000|faster|0.8|0.2|0.075"), "10,000 calls, 20 us to 12.5 us: {time:?}");
+    assert_eq!(imported, &["a8w8_tuned_gemm.csv|aiter_a8w8_tuned||1|7|7"]);
     assert_eq!(outcomes, &["gemm|1.2|ok|1", "hipblaslt|1.2|crashed|1", "hipblaslt|1.2|ok|1"]);
 }
 

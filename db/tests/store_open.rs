@@ -305,3 +305,50 @@ fn ids_of_another_store_are_refused() {
     assert_eq!(store.environments().unwrap().len(), 1);
     assert_eq!(*store.environments().unwrap()[0].1, environment());
 }
+
+/// The first schema, as it was released.
+const SCHEMA_1: &str = include_str!("../src/store/0001_initial.sql");
+
+#[test]
+fn a_file_of_the_first_schema_is_migrated_with_all_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (now, old) = (folder.path().join("now.sqlite"), folder.path().join("old.sqlite"));
+    filled(&now);
+    let connection = Connection::open(&old).unwrap();
+    connection.execute_batch(SCHEMA_1).unwrap();
+    connection.pragma_update(None, "application_id", i64::from(u32::from_be_bytes(*b"tgem"))).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    connection.execute("ATTACH ?1 AS now", [now.to_str().unwrap()]).unwrap();
+    let tables: Vec<String> = {
+        let mut select =
+            connection.prepare("SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
+        select.as_mut().unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    for table in &tables {
+        let mut names = connection.prepare("SELECT name FROM pragma_table_info(?1, 'main')").unwrap();
+        let names: Vec<String> = names.query_map([table], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let names = names.join(", ");
+        let copy = format!("INSERT INTO main.\"{table}\" ({names}) SELECT {names} FROM now.\"{table}\"");
+        connection.execute(&copy, []).unwrap();
+    }
+    drop(connection);
+
+    assert!(matches!(
+        Store::open_read_only(&old).unwrap_err(),
+        StoreError::Older { found: 1, needed: SCHEMA_VERSION, .. }
+    ));
+    let store = Store::open(&old).unwrap();
+    assert_eq!(store.choices().unwrap(), [choice(1)]);
+    store.integrity_check().unwrap();
+    store.close().unwrap();
+    let kept = |path: &Path| {
+        let connection = Connection::open(path).unwrap();
+        let count = |table: &String| {
+            let sql = format!("SELECT count(*) FROM \"{table}\"");
+            connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        tables.iter().map(count).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(&old), kept(&now));
+    assert_eq!(Store::open_read_only(&old).unwrap().choices().unwrap(), [choice(1)]);
+}

@@ -4,11 +4,12 @@
 mod store_words;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::select;
 use store_words::{begin, choice, device, environment, failed, problem, solution, trial};
-use tgemm_db::choice::{Baseline, Ratio};
+use tgemm_db::choice::{Baseline, Origin, Ratio};
 use tgemm_db::outcome::{ErrorFigures, OutcomeKind, Phase, Sample};
 use tgemm_db::store::{Store, StoreError, TEXT_BYTES_MAX};
 use tgemm_db::{
@@ -304,4 +305,66 @@ fn limits_cut_explanations_and_refuse_names() {
     let error = store.save_trial(run, env, &problem(1), &named).unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { what: "a solution name", .. }), "{error}");
     assert_eq!(store.trials(env, &problem(1)).unwrap().len(), 1, "the earlier outcome stands");
+}
+
+#[test]
+fn imported_choices_keep_where_they_came_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.sqlite");
+    let origin = |file: &str, line: u64, end: Option<&str>| {
+        let cells = [("gfx", "gfx942"), ("us", "12.50"), ("note", "a|b \"c\"\n")];
+        let cells = cells.into_iter().chain(end.map(|end| ("", end)));
+        Some(Arc::new(Origin {
+            file: file.into(),
+            line,
+            file_hash: "af13".into(),
+            format: "aiter_a8w8_tuned".into(),
+            imported_at: "2026-09-01T00:00:00Z".into(),
+            cells: cells.map(|(name, cell)| (name.to_owned(), cell.to_owned())).collect(),
+        }))
+    };
+    let from = |m: u32, origin| Choice { origin, ..choice(m) };
+    let imported = [
+        from(1, origin("a.csv", 2, None)),
+        from(2, origin("a.csv", 3, Some(""))),
+        from(3, origin("b.csv", 0, None)),
+        from(4, None),
+        from(5, origin("a.csv", 9, None)),
+    ];
+    let mut store = Store::open(&path).unwrap();
+    let (run, env) = begin(&mut store);
+    store.save_choices(run, env, &Constraints::default(), &imported).unwrap();
+    assert_eq!(store.choices().unwrap(), imported);
+    // A sweep that chooses anew takes the row's provenance away with it.
+    store.save_choice(run, env, &Constraints::default(), &choice(1)).unwrap();
+    assert_eq!(store.choices().unwrap()[0], choice(1));
+    store.close().unwrap();
+    let files: i64 = rusqlite::Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT count(*) FROM imported_file", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(files, 3, "one a file and header");
+}
+
+#[test]
+fn an_import_brings_choices_of_many_devices_at_once() {
+    let (_folder, mut store) = fresh();
+    let (run, _) = begin(&mut store);
+    let on = |m: u32, compute_units: u32| {
+        let device = tgemm_db::Device { compute_units, ..device() };
+        Choice { device, ..choice(m) }
+    };
+    let choices = [on(1, 304), on(2, 304), on(1, 80), on(3, 256)];
+    store.import_choices(run, &Constraints::default(), &choices).unwrap();
+    assert_eq!(store.choices().unwrap(), choices);
+    let environments = store.environments().unwrap();
+    let alone = environments.iter().filter(|(_, environment)| environment.builds.is_empty()).count();
+    assert_eq!((alone, environments.len()), (3, 4), "beside the one of the run");
+    // The same again changes nothing.
+    store.import_choices(run, &Constraints::default(), &choices).unwrap();
+    assert_eq!(store.choices().unwrap(), choices);
+    // One that cannot be kept brings none of the others.
+    let too_long = Choice { tuned_at: "x".repeat(TEXT_BYTES_MAX + 1), ..on(9, 304) };
+    store.import_choices(run, &Constraints::default(), &[on(8, 304), too_long]).unwrap_err();
+    assert_eq!(store.choices().unwrap().len(), choices.len());
 }

@@ -6,14 +6,22 @@
 //! the two), save that text after a closing quote is an error.
 
 use super::limits::FIELDS_MAX;
+use super::scan::positions;
 
 /// The cells of one line; one is reused for all lines of a file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cells {
     /// The line, with quoted cells unquoted.
     text: String,
-    /// Where each cell lies in `text`, without blanks around it.
-    bounds: Vec<(usize, usize)>,
+    /// Where each cell lies in `text`, without blanks around it; of a fixed size, since it is filled for every row.
+    bounds: [(usize, usize); FIELDS_MAX],
+    len: usize,
+}
+
+impl Default for Cells {
+    fn default() -> Cells {
+        Cells { text: String::new(), bounds: [(0, 0); FIELDS_MAX], len: 0 }
+    }
 }
 
 fn is_blank(byte: u8) -> bool {
@@ -23,20 +31,20 @@ fn is_blank(byte: u8) -> bool {
 impl Cells {
     /// Number of cells.
     pub(crate) fn len(&self) -> usize {
-        self.bounds.len()
+        self.len
     }
 
     /// Cell `at` without blanks around it; empty if there is none.
     pub(crate) fn get(&self, at: usize) -> &str {
-        self.bounds.get(at).map_or("", |&(start, end)| &self.text[start..end])
+        self.bounds[..self.len].get(at).map_or("", |&(start, end)| &self.text[start..end])
     }
 
     /// Cuts `line`, which holds no line end, at its commas. Blanks around cells are dropped.
     pub(crate) fn split(&mut self, line: &str) -> Result<(), String> {
         self.text.clear();
-        self.bounds.clear();
+        self.len = 0;
         if !line.as_bytes().contains(&b'"') {
-            return self.split_plain(line);
+            return self.split_unquoted(line);
         }
         let mut rest = line;
         loop {
@@ -58,24 +66,23 @@ impl Cells {
         }
     }
 
-    /// A line without quotes, which is nearly every line of AITER's.
-    fn split_plain(&mut self, line: &str) -> Result<(), String> {
+    /// [`split`](Cells::split) of a line that is known to hold no quote, as nearly every line of AITER's.
+    pub(crate) fn split_unquoted(&mut self, line: &str) -> Result<(), String> {
+        self.text.clear();
+        self.len = 0;
         self.text.push_str(line);
         let mut from = 0;
-        for (at, byte) in line.bytes().enumerate() {
-            if byte == b',' {
-                self.push(from, at)?;
-                from = at + 1;
-            }
+        for at in positions(line.as_bytes(), b',') {
+            self.push(from, at)?;
+            from = at + 1;
         }
         self.push(from, line.len())
     }
 
     /// Notes the cell that lies at `from..to` of the text.
+    #[inline]
     fn push(&mut self, mut from: usize, mut to: usize) -> Result<(), String> {
-        if self.bounds.len() == FIELDS_MAX {
-            return Err(format!("more than {FIELDS_MAX} cells"));
-        }
+        let Some(bounds) = self.bounds.get_mut(self.len) else { return Err(format!("more than {FIELDS_MAX} cells")) };
         let bytes = self.text.as_bytes();
         while from < to && is_blank(bytes[from]) {
             from += 1;
@@ -83,7 +90,8 @@ impl Cells {
         while from < to && is_blank(bytes[to - 1]) {
             to -= 1;
         }
-        self.bounds.push((from, to));
+        *bounds = (from, to);
+        self.len += 1;
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::limits::FILE_BYTES_MAX;
+use super::limits::{FILE_BYTES_MAX, WARNINGS_MAX};
 
 /// A row that was not taken, and why. `Display` is `file:line: reason`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,23 @@ pub struct Rejected {
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file.display(), self.line, self.reason)
+    }
+}
+
+/// Something to know about a file whose rows were taken. `Display` is `file:line: what`, or `file: what`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The file.
+    pub file: Arc<Path>,
+    /// The line, counted from 1; `None` where it is about the file as a whole.
+    pub line: Option<u64>,
+    /// What, with the cell or column.
+    pub what: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", Place(&self.file, self.line), self.what)
     }
 }
 
@@ -79,6 +96,35 @@ pub enum Unreadable {
     /// It starts as every SQLite 3 file does.
     #[error("is a SQLite database: name it where a database is taken, or export it to CSV")]
     Sqlite,
+    /// A table of something that has no matrix product, or no choices, in it.
+    #[error("is {0}")]
+    Foreign(&'static str),
+    /// An AITER table whose header several families share, and whose name and content tell none.
+    #[error("header '{header}' is that of {families}: name the file as AITER does, or say its family")]
+    AmbiguousFamily {
+        /// The header, shortened.
+        header: String,
+        /// The families it fits.
+        families: String,
+    },
+    /// An AITER table that lacks what the family it is said to be of must have.
+    #[error("header '{header}' is not that of AITER's {family} tables: {why}")]
+    NotOfFamily {
+        /// The header, shortened.
+        header: String,
+        /// The family it was said to be of.
+        family: super::aiter::Family,
+        /// What differs.
+        why: String,
+    },
+    /// It is of a format whose module could not make sense of it.
+    #[error("is {format}, but {why}")]
+    Malformed {
+        /// The format.
+        format: super::Format,
+        /// What is wrong, and the remedy.
+        why: String,
+    },
     /// No format has this header.
     #[error("header '{header}' is of no known format: {why}")]
     UnknownHeader {
@@ -110,9 +156,23 @@ pub struct Read<T> {
     pub rows: Vec<Sourced<T>>,
     /// Rows that were not taken, in file order.
     pub rejected: Vec<Rejected>,
+    /// What was assumed or passed over, a few lines a file.
+    pub warnings: Vec<Warning>,
 }
 
 impl<T> Read<T> {
+    /// Nothing yet, of `file`.
+    pub fn new(file: Arc<Path>, format: super::Format) -> Read<T> {
+        Read { file, format, rows: Vec::new(), rejected: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Notes something about the file as a whole; at most [`WARNINGS_MAX`] are kept.
+    pub fn warn(&mut self, line: Option<u64>, what: impl Into<String>) {
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(Warning { file: Arc::clone(&self.file), line, what: what.into() });
+        }
+    }
+
     /// The rows without their lines.
     pub fn into_values(self) -> impl Iterator<Item = T> {
         self.rows.into_iter().map(|row| row.value)

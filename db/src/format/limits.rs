@@ -8,6 +8,8 @@ pub const ROWS_MAX: usize = 1 << 20;
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 /// Cells of one line; the widest known table has 40.
 pub const FIELDS_MAX: usize = 128;
+/// Warnings of one file.
+pub const WARNINGS_MAX: usize = 64;
 /// Characters of a file's own text that an error message repeats.
 pub const EXCERPT_CHARS_MAX: usize = 80;
 

@@ -45,6 +45,11 @@ impl Linear {
         [self.m, self.n, self.k]
     }
 
+    /// Is the product scaled back (`scaleAB`)?
+    pub(crate) fn is_scaled(&self) -> bool {
+        self.scale_ab
+    }
+
     /// A fused MoE layer in columns made for GEMMs: its inner features as N, the model's as K. The `problem` column beside
     /// them says the rest.
     fn of_moe(moe: &Moe) -> Linear {

@@ -4,16 +4,19 @@
 //! say the rest of a [`Choice`]. `tflops` and `bw` are derived and not read back.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::aiter::{self, split_k};
 use super::baselines::{self, known, known_text};
 use super::cells::{Cells, LineWriter};
 use super::error::{Read, ReadError};
+use super::limits::{FIELDS_MAX, excerpt};
 use super::linear::LinearColumns;
+use super::origin::Origins;
 use super::sheet::{Column, Header, Reason, Sheet, Spec};
-use super::{Format, cells};
+use super::{Format, ReadOptions, cells};
 use crate::atomic::{self, WriteError};
-use crate::choice::{Choice, Ratio};
+use crate::choice::{Choice, Origin, Ratio};
 use crate::device::{Build, Device};
 use crate::solution::{Params, Solution};
 
@@ -55,11 +58,22 @@ const ALL: [&str; aiter::COLUMNS.len() + OURS.len()] = {
     all
 };
 
-pub(super) const SPEC: Spec = Spec { required: &ALL, optional: &[], renamed: &[] };
+/// Where the choice was imported from, behind ours; all empty where a sweep made it. Tables of before these columns were
+/// added are read without.
+const ORIGIN: &[&str] = &["origin_file", "origin_line", "origin_hash", "origin_format", "imported_at", "origin_cells"];
+
+pub(super) const SPEC: Spec = Spec { required: &ALL, optional: ORIGIN, renamed: &[] };
+
+/// The most cells of one imported row that are read.
+const ORIGIN_CELLS_MAX: usize = 2 * FIELDS_MAX;
 
 /// The whole table as text.
 pub fn to_text<'a>(choices: impl IntoIterator<Item = &'a Choice>) -> String {
     let mut text = ALL.join(",");
+    for name in ORIGIN {
+        text.push(',');
+        text.push_str(name);
+    }
     text.push('\n');
     for choice in choices {
         write_row(&mut text, choice);
@@ -90,7 +104,68 @@ fn write_row(out: &mut String, choice: &Choice) {
     line.cell(known_text(solution.deterministic)).cell(known_text(solution.graph_safe));
     line.cell(ratio.estimate).cell(ratio.low).cell(ratio.high).cell(choice.verdict);
     line.cell(baselines::to_text(&choice.baselines)).cell(choice.error_over_bound).optional(choice.pack_us);
-    line.cell(choice.count).text(&choice.tuned_at).end();
+    line.cell(choice.count).text(&choice.tuned_at);
+    match &choice.origin {
+        Some(origin) => write_origin(&mut line, origin),
+        None => ORIGIN.iter().for_each(|_| {
+            line.cell("");
+        }),
+    }
+    line.end();
+}
+
+fn write_origin(line: &mut LineWriter<'_>, origin: &Origin) {
+    let Origin { file, line: number, file_hash, format, imported_at, cells } = origin;
+    line.text(file).cell(number).text(file_hash).text(format).text(imported_at);
+    // `name#cell|name#cell|…`: neither separator stands in an escaped text.
+    let mut compact = String::new();
+    for (name, cell) in cells {
+        cells::escape(name, &mut compact);
+        compact.push('#');
+        cells::escape(cell, &mut compact);
+        compact.push('|');
+    }
+    line.cell(compact);
+}
+
+/// Where the columns of an origin stand.
+struct OriginColumns([Column; ORIGIN.len()]);
+
+impl OriginColumns {
+    fn of(header: &Header<'_>) -> Option<OriginColumns> {
+        let mut columns = [header.find(ORIGIN[0])?; ORIGIN.len()];
+        for (column, name) in columns.iter_mut().zip(ORIGIN) {
+            *column = header.find(name)?;
+        }
+        Some(OriginColumns(columns))
+    }
+
+    fn read(&self, row: &Cells) -> Result<Option<Origin>, Reason> {
+        let [file, line, file_hash, format, imported_at, compact] = self.0;
+        if file.text(row).is_empty() && file_hash.text(row).is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Origin {
+            file: file.unescaped(row)?,
+            line: line.whole(row)?,
+            file_hash: file_hash.unescaped(row)?,
+            format: format.unescaped(row)?,
+            imported_at: imported_at.unescaped(row)?,
+            cells: read_cells(compact.text(row)).map_err(|why| format!("{}: {why}", compact.name))?,
+        }))
+    }
+}
+
+fn read_cells(compact: &str) -> Result<Vec<(String, String)>, Reason> {
+    let mut found = Vec::new();
+    for part in compact.split_terminator('|') {
+        if found.len() == ORIGIN_CELLS_MAX {
+            return Err(format!("more than {ORIGIN_CELLS_MAX} cells"));
+        }
+        let (name, cell) = part.split_once('#').ok_or_else(|| format!("'{}' is not name#cell", excerpt(part)))?;
+        found.push((cells::unescape(name)?, cells::unescape(cell)?));
+    }
+    Ok(found)
 }
 
 /// Where every column stands. One field a column would repeat their names a fourth time: they are found by position in
@@ -108,7 +183,8 @@ struct Columns {
     ours: [Column; OURS.len()],
 }
 
-pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Choice>, ReadError> {
+/// Reads our table. A row that says where it was imported from keeps that; one that does not comes from this file.
+pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>, options: &ReadOptions) -> Result<Read<Choice>, ReadError> {
     let mut ours = [header.get("problem"); OURS.len()];
     for (column, name) in ours.iter_mut().zip(OURS) {
         *column = header.get(name);
@@ -125,7 +201,16 @@ pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Choice
         err_ratio: header.get("err_ratio"),
         ours,
     };
-    sheet.read(Format::Tuned, |row| columns.read(row))
+    let origins = Origins::of(sheet.file(), sheet.whole(), Format::Tuned, options);
+    let carried = OriginColumns::of(header);
+    sheet.read(Format::Tuned, |line, row| {
+        let mut choice = columns.read(row)?;
+        if let Some(origins) = &origins {
+            let origin = carried.as_ref().map_or(Ok(None), |columns| columns.read(row))?;
+            choice.origin = Some(origin.map_or_else(|| origins.at(line.number, Vec::new()), Arc::new));
+        }
+        Ok(choice)
+    })
 }
 
 impl Columns {
@@ -166,7 +251,8 @@ impl Columns {
             problem: self.linear.read_beside(problem, row)?,
             device,
             solution,
-            time_us: self.us.positive(row)?,
+            // Empty: its source has no time. A placeholder such as 0 is not that.
+            time_us: if self.us.text(row).is_empty() { f64::NAN } else { self.us.positive(row)? },
             ratio: Ratio {
                 estimate: ratio.positive(row)?,
                 low: ratio_low.positive(row)?,

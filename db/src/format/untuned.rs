@@ -1,8 +1,8 @@
 //! Untuned tables: problems that an engine ran, and how often.
 //!
 //! AITER's eight columns come first under its own names, so that AITER reads our file, then ours. `problem`, the
-//! canonical key, says everything; a row whose other columns contradict it is rejected. AITER's own untuned files of
-//! every age are read too.
+//! canonical key, says everything; a row whose other columns contradict it is rejected. AITER's own untuned files are
+//! read by [`super::aiter`].
 
 use std::path::Path;
 
@@ -17,13 +17,6 @@ use crate::recording::Recorded;
 pub(super) const SPEC: Spec = Spec {
     required: &["M", "N", "K", "bias", "dtype", "outdtype", "scaleAB", "bpreshuffle", "problem"],
     optional: &["count", "via", "captured", "workspace_bytes_max", "library_file", "library_build"],
-    renamed: &[],
-};
-
-/// AITER's columns: `outdtype`, `scaleAB` and `bpreshuffle` were added in this order in 2025.
-pub(super) const AITER_SPEC: Spec = Spec {
-    required: &["M", "N", "K", "bias", "dtype"],
-    optional: &["outdtype", "scaleAB", "bpreshuffle"],
     renamed: &[],
 };
 
@@ -96,10 +89,5 @@ pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Record
         library_file: header.find("library_file"),
         library_build: header.find("library_build"),
     };
-    sheet.read(Format::Untuned, |row| ours.read(&linear, row))
-}
-
-pub(super) fn read_aiter(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Recorded>, ReadError> {
-    let linear = LinearColumns::of(header);
-    sheet.read(Format::AiterBf16Untuned, |row| Ok(Recorded::bare(linear.read(row)?.problem())))
+    sheet.read(Format::Untuned, |_, row| ours.read(&linear, row))
 }

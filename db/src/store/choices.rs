@@ -1,16 +1,17 @@
 //! Choices: one row a problem, environment and constraints, with its baselines best first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rusqlite::{Connection, Rows, params};
 
 use super::columns::{Columns, bounded, integer};
 use super::error::Fault;
+use super::origins::{Files, Origins, Stored};
 use super::words::{self, Promises};
 use super::{EnvironmentId, RunId, StoredChoice};
-use crate::choice::{Baseline, Choice, Constraints, Ratio};
-use crate::device::Device;
+use crate::choice::{Baseline, Choice, Constraints, Origin, Ratio};
+use crate::device::{Device, Environment};
 use crate::problem::Problem;
 use crate::solution::Solution;
 
@@ -27,7 +28,41 @@ pub(super) fn save<'c>(
 ) -> Result<(), Fault> {
     let place = words::environment(connection, environment.0)?.ok_or(Fault::Reference)?.device;
     let constraints = words::constraints_id(connection, constraints)?;
-    choices.into_iter().try_for_each(|choice| save_one(connection, run, (environment, &place), constraints, choice))
+    let mut origins = Origins::default();
+    choices
+        .into_iter()
+        .try_for_each(|choice| save_one(connection, run, (environment, &place), constraints, &mut origins, choice))
+}
+
+/// Saves choices of any devices, each in the environment that is its device alone.
+pub(super) fn import<'c>(
+    connection: &Connection,
+    run: RunId,
+    constraints: &Constraints,
+    choices: impl IntoIterator<Item = &'c Choice>,
+) -> Result<(), Fault> {
+    let constraints = words::constraints_id(connection, constraints)?;
+    let mut origins = Origins::default();
+    let mut environments: HashMap<&Device, EnvironmentId> = HashMap::new();
+    for choice in choices {
+        let device = &choice.device;
+        let environment = match environments.get(device) {
+            Some(id) => *id,
+            None => {
+                let alone = Environment {
+                    device: device.clone(),
+                    builds: Vec::new(),
+                    driver: String::new(),
+                    vars: BTreeMap::new(),
+                };
+                let id = EnvironmentId(words::environment_id(connection, &alone)?);
+                environments.insert(device, id);
+                id
+            }
+        };
+        save_one(connection, run, (environment, device), constraints, &mut origins, choice)?;
+    }
+    Ok(())
 }
 
 fn save_one(
@@ -35,6 +70,7 @@ fn save_one(
     run: RunId,
     (environment, place): (EnvironmentId, &Device),
     constraints: i64,
+    origins: &mut Origins,
     choice: &Choice,
 ) -> Result<(), Fault> {
     if choice.baselines.len() > BASELINES_MAX {
@@ -43,18 +79,22 @@ fn save_one(
     check_device(&choice.device, place)?;
     let problem = words::problem_id(connection, &choice.problem)?;
     let solution = words::solution_id(connection, &choice.solution)?;
+    let origin = choice.origin.as_ref().map(|origin| origins.save(connection, origin)).transpose()?;
     let mut upsert = connection.prepare_cached(
         "INSERT INTO choice (problem, environment, constraints, run, solution,
              workspace_bytes, numerics, deterministic, graph_safe, time_us, ratio_estimate, ratio_low, ratio_high,
-             verdict, error_over_bound, err_ratio, pack_us, count, tuned_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+             verdict, error_over_bound, err_ratio, pack_us, count, tuned_at,
+             imported_file, imported_line, imported_cells)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
          ON CONFLICT (problem, environment, constraints) DO UPDATE SET
              run = excluded.run, solution = excluded.solution, workspace_bytes = excluded.workspace_bytes,
              numerics = excluded.numerics, deterministic = excluded.deterministic, graph_safe = excluded.graph_safe,
              time_us = excluded.time_us, ratio_estimate = excluded.ratio_estimate, ratio_low = excluded.ratio_low,
              ratio_high = excluded.ratio_high, verdict = excluded.verdict,
              error_over_bound = excluded.error_over_bound, err_ratio = excluded.err_ratio,
-             pack_us = excluded.pack_us, count = excluded.count, tuned_at = excluded.tuned_at
+             pack_us = excluded.pack_us, count = excluded.count, tuned_at = excluded.tuned_at,
+             imported_file = excluded.imported_file, imported_line = excluded.imported_line,
+             imported_cells = excluded.imported_cells
          RETURNING id",
     )?;
     let values = params![
@@ -77,6 +117,9 @@ fn save_one(
         choice.pack_us,
         integer(choice.count),
         bounded("a time stamp", &choice.tuned_at)?,
+        origin.as_ref().map(|origin| origin.file),
+        origin.as_ref().map(|origin| integer(origin.line)),
+        origin.as_ref().map(|origin| &origin.cells),
     ];
     let id: i64 = upsert.query_row(values, |row| row.get(0))?;
     save_baselines(connection, id, &choice.baselines)
@@ -135,10 +178,12 @@ pub(super) fn load<T>(connection: &Connection, each: impl Fn(StoredChoice) -> T)
     let identities = words::solutions(connection, "", [])?;
     let environments = words::environments(connection)?;
     let constraints = words::constraints(connection)?;
+    let files = Files::load(connection)?;
     let mut select = connection.prepare_cached(
         "SELECT choice.id, environment, constraints, solution,
              workspace_bytes, numerics, deterministic, graph_safe, key, time_us,
-             ratio_estimate, ratio_low, ratio_high, verdict, error_over_bound, err_ratio, pack_us, count, tuned_at
+             ratio_estimate, ratio_low, ratio_high, verdict, error_over_bound, err_ratio, pack_us, count, tuned_at,
+             imported_file, imported_line, imported_cells
          FROM choice JOIN problem ON problem.id = choice.problem ORDER BY choice.id",
     )?;
     let mut rows = select.query([])?;
@@ -163,7 +208,7 @@ pub(super) fn load<T>(connection: &Connection, each: impl Fn(StoredChoice) -> T)
             pack_us: c.get()?,
             count: c.unsigned()?,
             tuned_at: c.get()?,
-            origin: None,
+            origin: origin(&mut c, &files)?,
         };
         found.push(each(StoredChoice {
             environment_id: EnvironmentId(environment),
@@ -173,6 +218,16 @@ pub(super) fn load<T>(connection: &Connection, each: impl Fn(StoredChoice) -> T)
         }));
     }
     Ok(found)
+}
+
+/// The next three columns: where a choice was imported from, if it was.
+fn origin(c: &mut Columns<'_>, files: &Files) -> Result<Option<Arc<Origin>>, Fault> {
+    let file: Option<i64> = c.get()?;
+    let line = c.unsigned()?;
+    let cells: Option<String> = c.get()?;
+    let Some(file) = file else { return Ok(None) };
+    let stored = Stored { file, line, cells: cells.unwrap_or_else(|| "[]".into()) };
+    Ok(files.origin(&stored)?.map(Arc::new))
 }
 
 /// The baselines of all choices, read in step with the choices.

@@ -8,6 +8,7 @@
 //! | `lock` | one writer a file, gone with its process |
 //! | `words` | what is stored once and referred to: problems, solutions, environments, constraints |
 //! | `trials`, `choices`, `recordings` | the rows |
+//! | `origins` | which rows of which files imported choices came from |
 //! | `open` | connections for writing and for reading |
 //! | `columns`, `error` | reading with named limits; failing in one line with the remedy |
 //!
@@ -26,6 +27,7 @@ mod handles;
 mod header;
 mod lock;
 mod open;
+mod origins;
 mod recordings;
 mod schema;
 mod trials;
@@ -254,6 +256,21 @@ impl Store {
         choices: impl IntoIterator<Item = &'c Choice>,
     ) -> Result<(), StoreError> {
         self.write(Wait::Disk, |transaction| choices::save(transaction, run, environment, constraints, choices))
+    }
+
+    /// Saves imported choices of any number of devices in one transaction: all of them or none. Each is kept under an
+    /// environment that is its device and nothing else, since a file knows neither driver nor builds beyond its rows'.
+    /// Of several for one problem and device the last stays: [merge](crate::merge) before.
+    ///
+    /// # Errors
+    /// As for [`save_choice`](Store::save_choice).
+    pub fn import_choices<'c>(
+        &mut self,
+        run: RunId,
+        constraints: &Constraints,
+        choices: impl IntoIterator<Item = &'c Choice>,
+    ) -> Result<(), StoreError> {
+        self.write(Wait::Disk, |transaction| choices::import(transaction, run, constraints, choices))
     }
 
     /// What happened to each candidate of `problem` in `environment`, in the order of their first trial.

@@ -21,7 +21,8 @@ pub(super) fn problem_id(connection: &Connection, problem: &Problem) -> Result<i
     }
     let [m, n, k] = match problem {
         Problem::Gemm(gemm) => [gemm.m, gemm.site.n, gemm.site.k],
-        Problem::Moe(moe) => [moe.m, moe.site.inter_dim, moe.site.model_dim],
+        // vLLM's tables do not say `model_dim`; the key says 0 then, and the schema wants every size above that.
+        Problem::Moe(moe) => [moe.m, moe.site.inter_dim, moe.site.model_dim.max(1)],
     };
     let mut insert = connection.prepare_cached("INSERT INTO problem (key, m, n, k) VALUES (?1, ?2, ?3, ?4)")?;
     Ok(insert.insert(params![key, m, n, k])?)

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::dtype::DType;
+use crate::format::aiter::{Family, Like};
 use crate::format::limits::LINE_BYTES_MAX;
-use crate::format::{self, AssumedDevice, ChoiceOptions, Format, aiter, tuned, untuned};
+use crate::format::{self, AssumedDevice, ChoiceOptions, Content, Format, ReadOptions, aiter, tuned, untuned};
 use crate::problem::{ScaleMode, Site};
 use crate::recording::Recorded;
 
@@ -80,9 +81,9 @@ fn bytes_that_are_no_table_get_one_line() {
             "u.csv: is a SQLite database: name it where a database is taken, or export it to CSV",
         ),
         (
-            b"M,N,K,q_dtype_w\n",
-            "u.csv:1: header 'M,N,K,q_dtype_w' is of no known format: nearest is an AITER bf16 untuned table, \
-             but it lacks 'bias', lacks 'dtype', does not know 'q_dtype_w'",
+            b"M,N,q_dtype_w\n",
+            "u.csv:1: header 'M,N,q_dtype_w' is of no known format: nearest is an AITER a8w8 untuned table, \
+             but it lacks 'K'",
         ),
         (
             b"M,N,K,bias,dtype,dtype\n",
@@ -97,12 +98,12 @@ fn bytes_that_are_no_table_get_one_line() {
     let header = format!("{}\n", aiter::COLUMNS.join(","));
     assert_eq!(
         unreadable(header.as_bytes()),
-        "u.csv:1: is an AITER bf16 tuned table, which holds choices: problems are expected here"
+        "u.csv: is an AITER bf16 tuned table, which holds choices: problems are expected here"
     );
     let wrong = format::parse_choices(Path::new("u.csv"), untuned::header().as_bytes(), &ChoiceOptions::default());
     assert_eq!(
         wrong.unwrap_err().to_string(),
-        "u.csv:1: is an untuned table, which holds problems: choices are expected here"
+        "u.csv: is an untuned table, which holds problems: choices are expected here"
     );
 }
 
@@ -130,7 +131,9 @@ fn times_that_never_were_do_not_win() {
 #[test]
 fn the_age_of_an_aiter_table_decides_its_device() {
     let read = |text: &str, device: Option<AssumedDevice>| {
-        let read = format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ChoiceOptions { device }).unwrap();
+        let read =
+            format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ChoiceOptions { device, ..Default::default() })
+                .unwrap();
         let devices: Vec<String> = read.rows.iter().map(|row| row.value.device.to_string()).collect();
         (devices, read.rejected.iter().map(|row| row.reason.clone()).collect::<Vec<_>>())
     };
@@ -168,13 +171,85 @@ fn a_row_that_contradicts_its_problem_is_rejected() {
     assert_eq!(reasons, ["u.csv:2: problem: key lacks field 'k'"]);
 }
 
+/// The format of a file called `name` that starts with the line `header`.
+fn format_of(name: &str, header: &str) -> Result<Format, String> {
+    match format::parse(Path::new(name), header.as_bytes(), &ReadOptions::default()) {
+        Ok(Content::Choices(read)) => Ok(read.format),
+        Ok(Content::Problems(read)) => Ok(read.format),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 #[test]
-fn the_four_headers_are_told_apart() {
-    assert_eq!(format::sniff(untuned::header()), Some(Format::Untuned));
-    assert_eq!(format::sniff(&tuned::to_text([])), Some(Format::Tuned));
-    assert_eq!(format::sniff(AITER_UNTUNED), Some(Format::AiterBf16Untuned));
-    assert_eq!(format::sniff(&aiter::COLUMNS.join(",")), Some(Format::AiterBf16Tuned));
-    assert_eq!(format::sniff("B,M,N,K"), None);
+fn headers_and_names_tell_formats_apart() {
+    assert_eq!(format_of("x.csv", untuned::header()), Ok(Format::Untuned));
+    assert_eq!(format_of("x.csv", &tuned::to_text([])), Ok(Format::Tuned));
+    assert_eq!(format_of("x.csv", AITER_UNTUNED), Ok(Format::AiterUntuned(Family::Bf16)));
+    assert_eq!(format_of("x.csv", &aiter::COLUMNS.join(",")), Ok(Format::AiterTuned(Family::Bf16)));
+    for &family in Family::ALL {
+        let tuned = family.tuned_columns().join(",");
+        let name = format!("model_{}_model.csv", family.tuned_stem());
+        assert_eq!(format_of(&name, &tuned), Ok(Format::AiterTuned(family)));
+        let untuned = family.untuned_columns().join(",");
+        let name = name.replace("tuned", "untuned");
+        if !untuned.is_empty() {
+            assert_eq!(format_of(&name, &untuned), Ok(Format::AiterUntuned(family)));
+        }
+    }
+    assert_eq!(
+        format_of("x.csv", "B,M,N,K").unwrap_err(),
+        "x.csv:1: header 'B,M,N,K' is that of batched_a8w8 and batched_bf16: \
+         name the file as AITER does, or say its family"
+    );
+}
+
+#[test]
+fn a_family_that_is_said_is_believed_or_refused() {
+    let read = |family, text: &str| {
+        let options = ReadOptions { family: Some(family), ..ReadOptions::default() };
+        format::parse(Path::new("x.csv"), text.as_bytes(), &options)
+    };
+    let Ok(Content::Problems(found)) = read(Family::A4w4Blockscale, "M,N,K\n1,2,3\n") else { panic!("problems") };
+    assert_eq!(found.rows[0].value.problem.gemm().map(|gemm| gemm.site.x), Some(DType::F4E2m1x2));
+    assert_eq!(
+        read(Family::Bf16, "M,N,K\n1,2,3\n").unwrap_err().to_string(),
+        "x.csv:1: header 'M,N,K' is not that of AITER's bf16 tables: lacks 'bias', lacks 'dtype'"
+    );
+}
+
+#[test]
+fn kernel_names_tell_families_of_one_header() {
+    let header = Family::A8w8Blockscale.tuned_columns().join(",");
+    let table = |kernel: &str| format!("{header}\ngfx950,256,1,2048,3072,ck,8,2,4.8,{kernel},2.61,1304.22,0.0\n");
+    let plain = format_of("x.csv", &table("a8w8_blockscale_1x128x128_256x16x64x256_x"));
+    assert_eq!(plain, Ok(Format::AiterTuned(Family::A8w8Blockscale)));
+    let shuffled = format_of("x.csv", &table("a8w8_blockscale_bpreshuffle_1x128x128_x"));
+    assert_eq!(shuffled, Ok(Format::AiterTuned(Family::A8w8BlockscaleBpreshuffle)));
+    assert!(format_of("x.csv", &table("nobody")).unwrap_err().contains("a8w8_blockscale and a8w8_blockscale_bpre"));
+}
+
+#[test]
+fn unknown_columns_survive_with_a_warning_where_they_may_be_keys() {
+    let options = ReadOptions { keep_origin: true, ..ReadOptions::default() };
+    let text = "gfx,cu_num,M,N,K,swizzle,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio,note\n\
+                gfx950,256,1,2048,3072,7,ck,8,2,4.8,a8w8_blockscale_1x128x128_x,2.61,1304.22,0.0,\"a, b\"\n";
+    let read = format::parse_choices(Path::new("a8w8_blockscale_tuned_gemm.csv"), text.as_bytes(), &options).unwrap();
+    let warnings: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "a8w8_blockscale_tuned_gemm.csv: AITER's a8w8_blockscale tables have no column 'swizzle', and it may be a key: \
+          rows that differ in it alone look alike"
+        ]
+    );
+    let mut choices: Vec<_> = read.into_values().collect();
+    assert_eq!(choices[0].solution.params.to_string(), "split_k=4");
+    assert_eq!(choices[0].solution.numerics, crate::solution::Numerics::Exact);
+    assert_eq!(aiter::to_text_like(&choices, Like::Origin).text, text);
+    // What is measured anew is written anew, and only that.
+    choices[0].time_us = 4.5;
+    let written = aiter::to_text_like(&choices, Like::Origin).text;
+    assert_eq!(written, text.replace(",4.8,", ",4.5,").replace(",2.61,1304.22,", ",2.80,1399.69,"));
 }
 
 /// Bytes that get past the first checks: known headers, then cells that are nearly right.
@@ -213,7 +288,8 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
 
 fn no_panic_and_nothing_lost(bytes: &[u8]) -> Result<(), TestCaseError> {
     let lines = bytes.split(|&byte| byte == b'\n').count();
-    let options = ChoiceOptions { device: Some(AssumedDevice { arch: "gfx942".into(), compute_units: 1 }) };
+    let device = Some(AssumedDevice { arch: "gfx942".into(), compute_units: 1 });
+    let options = ChoiceOptions { device, keep_origin: true, ..ChoiceOptions::default() };
     if let Ok(read) = format::parse_untuned(Path::new("f"), bytes) {
         prop_assert!(read.rows.len() + read.rejected.len() < lines);
         prop_assert!(read.rejected.iter().all(|row| !row.to_string().contains('\n')));

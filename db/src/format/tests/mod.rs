@@ -1,5 +1,6 @@
 //! What holds for every reader and writer together.
 
+mod aiter;
 mod corpus;
 mod hostile;
 mod round_trip;

@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree as _;
 
 use crate::choice::{Baseline, Choice, Ratio, Verdict};
 use crate::device::{Build, Device, Vendor};
@@ -98,6 +99,21 @@ fn choices() -> impl Strategy<Value = Choice> {
             origin: None,
         },
     )
+}
+
+#[test]
+fn a_choice_without_a_time_keeps_none() {
+    let site = Site { n: 8, ..Site::linear(8, 16, DType::Bf16) };
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let choice = choices().new_tree(&mut runner).unwrap().current();
+    let choice = Choice { problem: site.at(4).into(), time_us: f64::NAN, ..choice };
+    let text = tuned::to_text([&choice]);
+    assert!(!text.contains("NaN"), "{text}");
+    let read = format::parse_choices(Path::new("t.csv"), text.as_bytes(), &ChoiceOptions::default()).unwrap();
+    assert!(read.rejected.is_empty(), "{:?}", read.rejected);
+    let back = read.into_values().next().unwrap();
+    assert!(back.time_us.is_nan());
+    assert_eq!(Choice { time_us: 1.0, ..back }, Choice { time_us: 1.0, ..choice });
 }
 
 fn recorded() -> impl Strategy<Value = Recorded> {
