@@ -6,8 +6,9 @@ use tgemm_db::{Choice, Constraints, Environment, MoeSite, Problem, Site};
 
 use crate::admit::{self, Refusal};
 use crate::index::{Index, Span};
-use crate::ladder::Ladder;
+use crate::ladder::{self, Ladder};
 use crate::load::Origin;
+use crate::moe::{self, Rung, Spans};
 use crate::site_key::SiteKey;
 
 /// How a lookup answered, best first.
@@ -16,7 +17,7 @@ use crate::site_key::SiteKey;
 pub enum HitKind {
     /// This very problem was tuned.
     Exact,
-    /// Borrowed from the M that AITER's padding names.
+    /// Borrowed from the M that AITER's padding names, or for fused MoE from the one nearest as vLLM has it.
     Padded,
     /// Between two tuned M with one winner.
     Interval,
@@ -88,12 +89,13 @@ impl Database {
     /// The table of one site: resolve it once a layer, ask it once a call.
     #[inline]
     pub fn site(&self, site: &Site) -> SiteTable<'_> {
-        SiteTable { database: self, span: self.index.span(&SiteKey::new(site)), ladder: Ladder::Gemm { n: site.n } }
+        let span = self.index.span(&SiteKey::new(site));
+        SiteTable { database: self, ladder: Ladder::Gemm { span, n: site.n } }
     }
 
-    /// The table of one fused MoE layer.
+    /// The table of one fused MoE layer: AITER's rows for it, and vLLM's for what vLLM's file names say of it.
     pub fn moe_site(&self, site: &MoeSite) -> SiteTable<'_> {
-        SiteTable { database: self, span: self.index.span(&SiteKey::moe(site)), ladder: Ladder::Moe }
+        SiteTable { database: self, ladder: Ladder::Moe(Spans::new(&self.index, site)) }
     }
 
     /// The table of whatever `problem` is an instance of.
@@ -101,10 +103,15 @@ impl Database {
         match problem {
             Problem::Moe(moe) => self.moe_site(&moe.site),
             problem => {
-                let ladder = Ladder::Gemm { n: problem.gemm().map_or(0, |gemm| gemm.site.n) };
-                SiteTable { database: self, span: self.index.span(&SiteKey::of(problem)), ladder }
+                let span = self.index.span(&SiteKey::of(problem));
+                let n = problem.gemm().map_or(0, |gemm| gemm.site.n);
+                SiteTable { database: self, ladder: Ladder::Gemm { span, n } }
             }
         }
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
     }
 
     /// What to run for `problem` under `constraints`. No lock, no allocation.
@@ -138,19 +145,22 @@ impl Database {
 #[derive(Clone, Copy, Debug)]
 pub struct SiteTable<'a> {
     database: &'a Database,
-    span: Span,
-    pub(crate) ladder: Ladder,
+    ladder: Ladder,
 }
 
 impl<'a> SiteTable<'a> {
     /// What to run at `m` tokens under `constraints`. No lock, no allocation.
     #[inline]
     pub fn at(&self, m: u32, constraints: &Constraints) -> Hit<'a> {
-        if let Some(choice) = self.best(m, constraints) {
+        let (span, n) = match self.ladder {
+            Ladder::Gemm { span, n } => (span, n),
+            Ladder::Moe(spans) => return spans.at(self.database, m, constraints),
+        };
+        if let Some(choice) = self.best(span, m, constraints) {
             return Hit { kind: HitKind::Exact, choice: Some(choice), tuned_m: Some(m) };
         }
-        for padded in self.ladder.padded(m) {
-            if let Some(choice) = self.best(padded, constraints) {
+        for padded in ladder::padded(m, n) {
+            if let Some(choice) = self.best(span, padded, constraints) {
                 return Hit { kind: HitKind::Padded, choice: Some(choice), tuned_m: Some(padded) };
             }
         }
@@ -158,19 +168,41 @@ impl<'a> SiteTable<'a> {
     }
 
     #[inline]
-    fn best(&self, m: u32, constraints: &Constraints) -> Option<&'a Choice> {
-        self.rows(m).map(|row| &self.database.choices[row]).find(|choice| admit::allows(constraints, choice))
+    fn best(&self, span: Span, m: u32, constraints: &Constraints) -> Option<&'a Choice> {
+        let rows = self.database.index.at(span, m);
+        rows.map(|row| &self.database.choices[row]).find(|choice| admit::allows(constraints, choice))
     }
 
-    /// Positions of the rows at `m`, best first.
-    #[inline]
-    pub(crate) fn rows(&self, m: u32) -> impl Iterator<Item = usize> + use<'a> {
-        self.database.index.at(self.span, m)
+    /// Where [`SiteTable::at`] looks, in order, and the rows that it finds there, best first; for those who tell.
+    pub(crate) fn places(&self, m: u32, constraints: &Constraints) -> Vec<(HitKind, u32, Vec<usize>)> {
+        let rungs = match self.ladder {
+            Ladder::Gemm { span, n } => {
+                let [finer, coarser] = ladder::padded(m, n).map(|m| Rung { kind: HitKind::Padded, span, m });
+                vec![Rung { kind: HitKind::Exact, span, m }, finer, coarser]
+            }
+            Ladder::Moe(spans) => spans.rungs(m).to_vec(),
+        };
+        let mut places: Vec<(HitKind, u32, Vec<usize>)> = Vec::new();
+        for (at, rung) in rungs.iter().enumerate() {
+            if !rungs[..at].iter().any(|before| (before.span, before.m) == (rung.span, rung.m)) {
+                places.push((rung.kind, rung.m, self.database.index.at(rung.span, rung.m).collect()));
+            }
+        }
+        if let Ladder::Moe(spans) = self.ladder
+            && let Some(row) = spans.nearest(self.database, m, constraints)
+        {
+            let tuned_m = self.database.choices[row].problem.m();
+            places.push((moe::nearest_kind(tuned_m, m), tuned_m, vec![row]));
+        }
+        places
     }
 
     /// All tuned token counts, ascending.
     pub fn tuned_ms(&self) -> &'a [u32] {
-        self.database.index.ms(self.span)
+        self.database.index.ms(match self.ladder {
+            Ladder::Gemm { span, .. } => span,
+            Ladder::Moe(spans) => spans.told(),
+        })
     }
 
     /// Has this site no choice at all?

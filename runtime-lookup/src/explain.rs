@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use tgemm_db::{Constraints, Problem};
+use tgemm_db::{Choice, Constraints, Problem};
 
 use crate::admit::Refusal;
 use crate::database::{Database, HitKind};
+use crate::moe;
 use crate::site_key::SiteKey;
 
 /// The most refused rows that an explanation names; the rest are counted.
@@ -51,15 +52,15 @@ impl Database {
         let asked_m = problem.m();
         let hit = self.lookup(problem, constraints);
         let table = self.table(problem);
-        let [finer, coarser] = table.ladder.padded(asked_m);
         let mut steps: Vec<Step> = Vec::new();
-        for (level, m) in [(HitKind::Exact, asked_m), (HitKind::Padded, finer), (HitKind::Padded, coarser)] {
-            if steps.iter().any(|step| step.m == m) {
+        for (level, m, rows) in table.places(asked_m, constraints) {
+            // One more set of rows at an M that was told of, and nothing in it.
+            if rows.is_empty() && steps.iter().any(|step| step.m == m) {
                 continue;
             }
             let mut found = Vec::new();
             let mut answered = false;
-            for row in table.rows(m) {
+            for row in rows {
                 let choice = &self.choices[row];
                 let place = self.place(row);
                 match constraints.refuse_choice(choice) {
@@ -100,8 +101,9 @@ impl Database {
 
     /// Rows for the problem's site that would have counted elsewhere, those at its own M first.
     fn refused_here(&self, problem: &Problem) -> Vec<String> {
-        let site = SiteKey::of(problem);
-        let mut rows: Vec<_> = self.refused.iter().filter(|(choice, _)| SiteKey::of(&choice.problem) == site).collect();
+        let sites = moe::keys(problem);
+        let of_site = |choice: &Choice| sites.contains(&SiteKey::of(&choice.problem));
+        let mut rows: Vec<_> = self.refused.iter().filter(|(choice, _)| of_site(choice)).collect();
         rows.sort_by_key(|(choice, _)| choice.problem.m().abs_diff(problem.m()));
         let mut texts: Vec<String> = rows
             .iter()

@@ -3,14 +3,20 @@
 use rustc_hash::FxHashMap;
 use tgemm_db::Choice;
 
-use crate::rank;
 use crate::site_key::SiteKey;
+use crate::{moe, rank};
 
 /// A run of [`Index::ms`] and [`Index::rows`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     start: u32,
     end: u32,
+}
+
+impl Span {
+    pub(crate) fn is_empty(self) -> bool {
+        self.start == self.end
+    }
 }
 
 /// Site → its tuned token counts in ascending order → the rows at each, best first.
@@ -32,23 +38,32 @@ impl Index {
     /// Rows beyond [`ROWS_MAX`] are not indexed; the readers stop long before.
     pub(crate) fn new(choices: &[Choice], layer: impl Fn(usize) -> u32) -> Index {
         let mut ids: FxHashMap<SiteKey, u32> = FxHashMap::default();
-        let mut sites_seen: u32 = 0;
+        // By id: rows that meet under a second key are of several problems, among which the order of the file decides.
+        let mut in_file_order: Vec<bool> = Vec::new();
         let mut order: Vec<(u64, u32)> = Vec::with_capacity(choices.len());
         for (row, choice) in choices.iter().take(ROWS_MAX).enumerate() {
-            let id = *ids.entry(SiteKey::of(&choice.problem)).or_insert_with(|| {
-                sites_seen += 1;
-                sites_seen - 1
-            });
-            order.push((u64::from(id) << 32 | u64::from(choice.problem.m()), row as u32));
+            if moe::is_stand_in(choice) {
+                continue;
+            }
+            let first = (SiteKey::of(&choice.problem), false);
+            for (key, is_second) in std::iter::once(first).chain(moe::second_key(choice).map(|key| (key, true))) {
+                let id = *ids.entry(key).or_insert_with(|| {
+                    in_file_order.push(is_second);
+                    in_file_order.len() as u32 - 1
+                });
+                order.push((u64::from(id) << 32 | u64::from(choice.problem.m()), row as u32));
+            }
         }
         order.sort_by(|&(place_a, a), &(place_b, b)| {
             let (a, b) = (a as usize, b as usize);
-            place_a
-                .cmp(&place_b)
-                .then_with(|| layer(a).cmp(&layer(b)))
-                .then_with(|| rank::compare(&choices[a], &choices[b]))
+            place_a.cmp(&place_b).then_with(|| layer(a).cmp(&layer(b))).then_with(|| {
+                match in_file_order[(place_a >> 32) as usize] {
+                    true => a.cmp(&b),
+                    false => rank::compare(&choices[a], &choices[b]),
+                }
+            })
         });
-        let mut spans = vec![Span::default(); sites_seen as usize];
+        let mut spans = vec![Span::default(); in_file_order.len()];
         for (at, (place, _)) in order.iter().enumerate() {
             let span = &mut spans[(place >> 32) as usize];
             if span.end == 0 {
@@ -77,6 +92,11 @@ impl Index {
         let first = ms.partition_point(|&have| have < m);
         let from_first = ms[first..].iter().zip(&rows[first..]);
         from_first.take_while(move |&(&have, _)| have == m).map(|(_, &row)| row as usize)
+    }
+
+    /// All rows of `span`.
+    pub(crate) fn rows(&self, span: Span) -> impl Iterator<Item = usize> {
+        self.rows[span.start as usize..span.end as usize].iter().map(|&row| row as usize)
     }
 
     /// All tuned token counts of `span`, ascending, with repetitions.

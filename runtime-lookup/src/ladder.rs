@@ -4,27 +4,21 @@
 //! here as it does there: the exact M; M rounded up on a grid that widens (`gl = 0`); the next power of two with a cap
 //! for wide layers (`gl = 1`). K plays no part, and the cap may lead *down*: M = 20000, N = 8192 borrows from M = 8192.
 
-/// Which counts are tried: each operation has its own rule.
+use crate::index::Span;
+use crate::moe::Spans;
+
+/// Which counts are tried, and among which rows: each operation has its own rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ladder {
-    /// A GEMM with `n` out features.
+    /// A GEMM.
     Gemm {
+        /// Its site's rows.
+        span: Span,
         /// Out features.
         n: u32,
     },
-    /// A fused MoE layer.
-    Moe,
-}
-
-impl Ladder {
-    /// The counts to try after `m` itself, in order.
-    #[inline]
-    pub(crate) fn padded(self, m: u32) -> [u32; 2] {
-        match self {
-            Ladder::Gemm { n } => padded(m, n),
-            Ladder::Moe => moe_padded(m),
-        }
-    }
+    /// A fused MoE layer, by the rules of [`crate::moe`].
+    Moe(Spans),
 }
 
 /// AITER's rule for fused MoE: the next power of two below 32768 tokens; from there on the largest of 32768 and 131072

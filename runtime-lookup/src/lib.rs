@@ -20,6 +20,7 @@
 //! | [`database`] | choices made ready, and the lookup |
 //! | [`load`] | which files, and what became of each of their rows |
 //! | [`ladder`] | the token counts that a lookup tries: exact, then AITER's padding |
+//! | `moe` | the rules of fused MoE layers: AITER's tiers, vLLM's nearest M |
 //! | [`explain`] | which level answered and why the better ones did not |
 //! | `dispatch` | runs the choice (feature `dispatch`) |
 //!
@@ -33,6 +34,7 @@ pub mod explain;
 mod index;
 pub mod ladder;
 pub mod load;
+mod moe;
 mod rank;
 mod site_key;
 

@@ -93,6 +93,12 @@ impl SiteKey {
         }
     }
 
+    /// The key of a fused MoE layer whatever its activation: the second bit from the top is set too.
+    pub(crate) fn moe_any_activation(site: &MoeSite) -> SiteKey {
+        let key = SiteKey::moe(&site.any_activation());
+        SiteKey { words: key.words | 1 << 62, ..key }
+    }
+
     /// The key of whatever `problem` is an instance of.
     pub(crate) fn of(problem: &Problem) -> SiteKey {
         match problem {

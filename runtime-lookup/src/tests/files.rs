@@ -57,7 +57,7 @@ fn nothing_raises_and_the_report_says_what_became_of_each_file() {
         lines[..4],
         [
             "good.csv: 1 rows serve here, 1 of other devices, 1 rejected",
-            "  good.csv:4: 3 cells where the header has 41: row is too short",
+            "  good.csv:4: 3 cells where the header has 47: row is too short",
             "none.csv: no such file: check the path",
             "junk.csv:1: is not text: a CSV file is expected",
         ]

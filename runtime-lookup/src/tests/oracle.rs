@@ -91,12 +91,14 @@ fn oracle(rows: &[(Choice, u32)], problem: &Problem, constraints: &Constraints) 
         fit.sort_by(|&a, &b| {
             let ((a, layer_a), (b, layer_b)) = (&rows[a], &rows[b]);
             let blind = |row: &Choice| matches!(row.verdict, Verdict::NoBaseline | Verdict::Unknown);
+            // Never compared: behind all that were, and among themselves the time decides after the age.
+            let bound = |row: &Choice| if blind(row) { f64::INFINITY } else { row.ratio.high };
             let time = |row: &Choice| if blind(row) { row.time_us } else { 0.0 };
-            let figures = |row: &Choice| [row.ratio.high, f64::from(u8::from(blind(row))), time(row)];
             layer_a
                 .cmp(layer_b)
-                .then(figures(a).partial_cmp(&figures(b)).unwrap())
-                .then(a.tuned_at.cmp(&b.tuned_at).reverse())
+                .then(bound(a).total_cmp(&bound(b)))
+                .then(a.tuned_at.trim_end_matches('Z').cmp(b.tuned_at.trim_end_matches('Z')).reverse())
+                .then(time(a).total_cmp(&time(b)))
                 .then(a.solution.cmp(&b.solution))
         });
         if let Some(&best) = fit.first() {
