@@ -11,6 +11,9 @@
 //! | [`device`], [`solution`] | who computes, and how, with exact builds |
 //! | [`outcome`], [`choice`] | what a sweep found, and what it decided |
 //! | [`mod@format`] | one file a format: readers that never panic, writers that never tear |
+//! | [`mod@merge`], [`mod@diff`] | several tables made one by the one rule, and what differs between two |
+//! | [`mod@lint`] | what is wrong with a file, with a stable code and the mend |
+//! | [`mod@coverage`], [`mod@stats`] | how much of a recording a table answers, and what it holds |
 //! | `store` | the SQLite database of a sweep (feature `sqlite`) |
 //!
 //! This crate opens no device and starts no thread.
@@ -19,15 +22,20 @@ pub mod atomic;
 pub mod blas;
 pub mod choice;
 pub mod cost;
+pub mod coverage;
 pub mod device;
+pub mod diff;
 pub mod dtype;
 pub mod format;
 pub mod key;
+pub mod lint;
+pub mod merge;
 pub mod moe;
 pub mod outcome;
 pub mod problem;
 pub mod recording;
 pub mod solution;
+pub mod stats;
 #[cfg(feature = "sqlite")]
 pub mod store;
 

@@ -1,10 +1,12 @@
 //! The command line: one file a subcommand, one table of exit codes.
 
+pub mod coverage;
 pub mod db;
 pub mod demo;
 pub mod devices;
 pub mod input;
 pub mod lookup;
+pub mod record;
 pub mod shapes;
 pub mod sweep;
 pub mod worker;
@@ -67,15 +69,19 @@ pub struct Cli {
 enum Command {
     /// Record, sweep, look up and run tuned: the whole loop on this machine's CPU, in about a minute
     Demo(demo::Args),
+    /// Write what an engine ran, from logs of its libraries, as an untuned CSV
+    Record(record::Args),
     /// Write the GEMMs of a model, from its Hugging Face config.json, as an untuned CSV
     Shapes(shapes::Args),
     /// Try every solution for every problem of untuned CSVs on a device, and store what is right and fastest
     Sweep(sweep::Args),
     /// Say what a database would run for a problem, and why
     Lookup(lookup::Args),
+    /// Say how much of a recording a database answers, and what it just misses
+    Coverage(coverage::Args),
     /// List the devices of this machine and the libraries found for them
     Devices(devices::Args),
-    /// Work with databases
+    /// Import, export, merge, compare and check databases and tables
     Db(db::Args),
     /// The child process of a sweep; not for people
     #[command(hide = true)]
@@ -94,9 +100,11 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Demo(args) => demo::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Shapes(args) => shapes::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Lookup(args) => lookup::run(&args),
+        Command::Coverage(args) => coverage::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Db(args) => db::run(&args),
         Command::Worker => worker::run(),
