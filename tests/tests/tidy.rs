@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("tgemm-tests", &[]),
+    ("tgemm-fuzz", &["tgemm-db"]),
 ];
 
 fn root() -> &'static Path {

@@ -32,7 +32,7 @@ pub(super) fn members(text: &str, members_max: usize) -> Result<Vec<Member<'_>>,
     let mut scanner = Scanner { text, at: 0 };
     let mut members = Vec::new();
     scanner.blanks();
-    scanner.expect(b'{')?;
+    scanner.demand(b'{')?;
     scanner.blanks();
     if scanner.peek() == Some(b'}') {
         scanner.at += 1;
@@ -45,7 +45,7 @@ pub(super) fn members(text: &str, members_max: usize) -> Result<Vec<Member<'_>>,
             scanner.blanks();
             match scanner.peek() {
                 Some(b',') => scanner.at += 1,
-                _ => break scanner.expect(b'}')?,
+                _ => break scanner.demand(b'}')?,
             }
             scanner.blanks();
         }
@@ -79,7 +79,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Fault> {
+    fn demand(&mut self, byte: u8) -> Result<(), Fault> {
         if self.peek() == Some(byte) {
             self.at += 1;
             return Ok(());
@@ -95,7 +95,7 @@ impl<'t> Scanner<'t> {
         self.string()?;
         let key = &self.text[start + 1..self.at - 1];
         self.blanks();
-        self.expect(b':')?;
+        self.demand(b':')?;
         self.blanks();
         let value_start = self.at;
         self.value(depth)?;
@@ -103,7 +103,7 @@ impl<'t> Scanner<'t> {
     }
 
     fn string(&mut self) -> Result<(), Fault> {
-        self.expect(b'"')?;
+        self.demand(b'"')?;
         loop {
             match self.peek() {
                 Some(b'"') => break,
@@ -145,7 +145,7 @@ impl<'t> Scanner<'t> {
             element(self)?;
             self.blanks();
             if self.peek() != Some(b',') {
-                return self.expect(close);
+                return self.demand(close);
             }
             self.at += 1;
             self.blanks();
