@@ -17,7 +17,9 @@ const MARKS: [&[u8]; 2] = [b"[cublasLt]", b"! cuBLAS ("];
 
 /// Is this a log of either?
 pub(crate) fn recognise(_name: &str, head: &[u8]) -> bool {
-    MARKS.iter().any(|mark| head.windows(mark.len()).any(|window| window == *mark))
+    // A table may quote a log in one of its cells.
+    !hipblaslt::starts_with_columns(head)
+        && MARKS.iter().any(|mark| head.windows(mark.len()).any(|window| window == *mark))
 }
 
 /// Reads all of it.
@@ -41,6 +43,8 @@ mod tests {
         assert!(recognise("any", log));
         assert!(recognise("any", b"i! x\nI! cuBLAS (v13.4.1) function"));
         assert!(!recognise("any", b"cublas"));
+        let quoting = b"M,N,K,origin_file\n1,2,3,[cublasLt][1][Trace] I! cuBLAS (v13) function\n";
+        assert!(!recognise("any", quoting), "a table may quote a log");
         let Content::Problems(read) = read(Path::new("a"), log, &ReadOptions::default()).unwrap() else { panic!() };
         assert_eq!((read.rows.len(), read.format), (1, Format::CublasltLog));
     }

@@ -36,7 +36,7 @@ fn is_table(bytes: &[u8]) -> bool {
 }
 
 /// Does the first line name columns? Then the file is somebody's table, though its cells may hold a log's words.
-fn starts_with_columns(head: &[u8]) -> bool {
+pub(super) fn starts_with_columns(head: &[u8]) -> bool {
     let is_name = |cell: &str| {
         cell.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && cell.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
