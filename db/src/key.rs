@@ -121,10 +121,15 @@ fn write_key(f: &mut fmt::Formatter<'_>, m: Option<u32>, s: &Site) -> fmt::Resul
     differing("align", s.align != plain.align, &s.align)
 }
 
+/// How many fields a key can have.
+const FIELDS_MAX: usize = 24;
+
 /// The fields as read, before required ones are checked.
 #[derive(Default)]
 struct Fields<'a> {
-    seen: Vec<&'a str>,
+    /// Names so far; an array, since keys are read by the million.
+    seen: [&'a str; FIELDS_MAX],
+    count: usize,
     m: Option<u32>,
     n: Option<u32>,
     k: Option<u32>,
@@ -185,10 +190,14 @@ fn parse<'a>(text: &'a str) -> Result<(Option<u32>, Site), KeyError> {
     let mut s = Site::linear(1, 1, DType::F32);
     for part in parts {
         let (name, text): (&'a str, &'a str) = part.split_once('=').ok_or_else(|| KeyError::NotAField(part.into()))?;
-        if fields.seen.contains(&name) {
+        if fields.seen[..fields.count].contains(&name) {
             return Err(KeyError::Repeated(name.into()));
         }
-        fields.seen.push(name);
+        // More fields than there are names: one of them is unknown, and is named below.
+        if fields.count < FIELDS_MAX {
+            fields.seen[fields.count] = name;
+            fields.count += 1;
+        }
         match name {
             "m" => fields.m = Some(value(name, text, NUMBER)?),
             "n" => fields.n = Some(value(name, text, NUMBER)?),
