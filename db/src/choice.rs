@@ -175,6 +175,26 @@ pub struct Origin {
 }
 
 impl Choice {
+    /// A choice that was compared with nothing, and of which nothing more is known: what files of other tools say.
+    #[inline]
+    pub fn uncompared(problem: Problem, device: Device, solution: Solution, time_us: f64) -> Choice {
+        Choice {
+            problem,
+            device,
+            solution,
+            time_us,
+            ratio: Ratio::ONE,
+            verdict: Verdict::Unknown,
+            baselines: Vec::new(),
+            error_over_bound: 0.0,
+            err_ratio: 0.0,
+            pack_us: None,
+            count: 0,
+            tuned_at: String::new(),
+            origin: None,
+        }
+    }
+
     /// Is this what the caller would have run without us?
     pub fn is_baseline(&self) -> bool {
         matches!(self.verdict, Verdict::Same | Verdict::Ambiguous)

@@ -77,7 +77,31 @@ fn differ(field: &str, tuned: &dyn fmt::Display, here: &dyn fmt::Display) -> Opt
     Some(Difference { field: field.into(), tuned: tuned.to_string(), here: here.to_string() })
 }
 
+impl Vendor {
+    /// Whose architecture this is: `gfx942` is AMD's, `sm_90` NVIDIA's, everything else a CPU's.
+    pub fn of_arch(arch: &str) -> Vendor {
+        match arch {
+            arch if arch.starts_with("gfx") => Vendor::Amd,
+            arch if arch.starts_with("sm_") => Vendor::Nvidia,
+            _ => Vendor::Cpu,
+        }
+    }
+}
+
 impl Device {
+    /// A device of which only this is known: what files of other tools say.
+    pub fn named(vendor: Vendor, arch: impl Into<String>, compute_units: u32) -> Device {
+        Device {
+            vendor,
+            arch: arch.into(),
+            compute_units,
+            memory_gib: None,
+            chip_id: None,
+            partition: None,
+            last_level_cache_bytes: 0,
+        }
+    }
+
     /// Is `here` the kind of device that this row was tuned on? The first identity field that differs, if not.
     pub fn difference(&self, here: &Device) -> Option<Difference> {
         fn known<T: PartialEq + fmt::Display>(field: &str, tuned: &Option<T>, here: &Option<T>) -> Option<Difference> {

@@ -21,7 +21,7 @@ use super::error::{Read, ReadError, Unreadable};
 use super::origin::Origins;
 use super::sheet::{Column, Header, Line, Reason, Sheet, Spec, all_lines};
 use super::{AssumedDevice, Content, Format, ReadOptions};
-use crate::choice::{Choice, Ratio, Verdict};
+use crate::choice::Choice;
 use crate::device::{Build, Device, Vendor};
 use crate::moe::{Moe, MoeQuant, MoeSite};
 use crate::problem::Activation;
@@ -290,21 +290,10 @@ impl Columns {
         for column in self.errors.iter().flatten() {
             err_ratio = err_ratio.max(percentage(*column, row)?);
         }
-        Ok(Choice {
-            problem: self.problem.read(row)?.into(),
-            device: self.device(row, assumed)?,
-            solution: self.solution(row)?,
-            time_us: self.us.positive(row)?,
-            ratio: Ratio::ONE,
-            verdict: Verdict::Unknown,
-            baselines: Vec::new(),
-            error_over_bound: 0.0,
-            err_ratio,
-            pack_us: None,
-            count: 0,
-            tuned_at: String::new(),
-            origin: None,
-        })
+        let problem = self.problem.read(row)?.into();
+        let device = self.device(row, assumed)?;
+        let choice = Choice::uncompared(problem, device, self.solution(row)?, self.us.positive(row)?);
+        Ok(Choice { err_ratio, ..choice })
     }
 
     fn solution(&self, row: &Cells) -> Result<Solution, Reason> {
@@ -345,15 +334,7 @@ impl Columns {
             (None, 80 | 304) => "gfx942",
             (None, cu) => return Err(format!("no gfx, and cu_num {cu} tells no arch: say which device it was")),
         };
-        Ok(Device {
-            vendor: Vendor::Amd,
-            arch: arch.into(),
-            compute_units,
-            memory_gib: None,
-            chip_id: None,
-            partition: None,
-            last_level_cache_bytes: 0,
-        })
+        Ok(Device::named(Vendor::Amd, arch, compute_units))
     }
 }
 

@@ -19,7 +19,7 @@ use super::error::{Read, ReadError, Rejected, Sourced, Unreadable};
 use super::limits::{FIELDS_MAX, excerpt};
 use super::origin::Origins;
 use super::{Content, Format, ReadOptions};
-use crate::choice::{Choice, Ratio, Verdict};
+use crate::choice::Choice;
 use crate::device::{Build, Device};
 use crate::moe::MoeSite;
 use crate::problem::EXTENT_MAX;
@@ -140,31 +140,18 @@ impl Config<'_> {
         if let Some(version) = self.version {
             params = params.with(TRITON_VERSION, version);
         }
-        Ok(Choice {
-            problem: self.site.at(m).into(),
-            device: self.device.clone(),
-            solution: Solution {
-                build: Build::unknown(self.name.backend.as_deref().unwrap_or(LIBRARY)),
-                index: 0,
-                name: String::new(),
-                params,
-                weight_form: WeightForm::Plain,
-                workspace_bytes: 0,
-                numerics: Numerics::Exact,
-                deterministic: None,
-                graph_safe: None,
-            },
-            time_us: f64::NAN,
-            ratio: Ratio::ONE,
-            verdict: Verdict::Unknown,
-            baselines: Vec::new(),
-            error_over_bound: 0.0,
-            err_ratio: 0.0,
-            pack_us: None,
-            count: 0,
-            tuned_at: String::new(),
-            origin: None,
-        })
+        let solution = Solution {
+            build: Build::unknown(self.name.backend.as_deref().unwrap_or(LIBRARY)),
+            index: 0,
+            name: String::new(),
+            params,
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        };
+        Ok(Choice::uncompared(self.site.at(m).into(), self.device.clone(), solution, f64::NAN))
     }
 }
 

@@ -64,21 +64,8 @@ pub struct Args {
 fn assumed_device(text: &str) -> Result<Device, String> {
     let bad = || format!("'{text}' is no device; write arch/compute-units, such as gfx942/304");
     let (arch, units) = text.split_once('/').ok_or_else(bad)?;
-    let vendor = match arch {
-        arch if arch.starts_with("gfx") => Vendor::Amd,
-        arch if arch.starts_with("sm_") => Vendor::Nvidia,
-        _ => Vendor::Cpu,
-    };
     let compute_units = units.parse().map_err(|_| bad())?;
-    Ok(Device {
-        vendor,
-        arch: arch.into(),
-        compute_units,
-        memory_gib: None,
-        chip_id: None,
-        partition: None,
-        last_level_cache_bytes: 0,
-    })
+    Ok(Device::named(Vendor::of_arch(arch), arch, compute_units))
 }
 
 /// Runs the subcommand. Problems that the database has no answer for make the exit code 1.

@@ -11,7 +11,7 @@
 use super::detect::{Found, SPEC};
 use super::family::{Layout, Library, Types};
 use super::{SPLIT_K, is_null};
-use crate::choice::{Choice, Ratio, Verdict};
+use crate::choice::Choice;
 use crate::device::{Build, Device, Vendor};
 use crate::dtype::DType;
 use crate::format::cells::Cells;
@@ -172,20 +172,11 @@ impl<'s> Reader<'s> {
             Some(column) if !is_null(column.text(row)) => column.not_negative(row)?,
             _ => 0.0,
         };
+        let choice = Choice::uncompared(problem, device, self.solution(row, &problem)?, time_us);
         Ok(Choice {
-            problem,
-            device,
-            solution: self.solution(row, &problem)?,
-            time_us,
-            ratio: Ratio::ONE,
-            verdict: Verdict::Unknown,
-            baselines: Vec::new(),
-            error_over_bound: 0.0,
             err_ratio,
-            pack_us: None,
-            count: 0,
-            tuned_at: String::new(),
             origin: self.origins.as_ref().map(|origins| origins.at(line.number, self.spelling(line, row))),
+            ..choice
         })
     }
 
@@ -301,13 +292,5 @@ fn device(arch: &str, compute_units: Option<u32>, assumed: Option<&AssumedDevice
 }
 
 fn amd(arch: &str, compute_units: u32) -> Device {
-    Device {
-        vendor: Vendor::Amd,
-        arch: arch.into(),
-        compute_units,
-        memory_gib: None,
-        chip_id: None,
-        partition: None,
-        last_level_cache_bytes: 0,
-    }
+    Device::named(Vendor::Amd, arch, compute_units)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::table::{self, Entry};
 use super::words::{Float8, device};
-use crate::choice::{Choice, Ratio, Verdict};
+use crate::choice::Choice;
 use crate::device::Device;
 use crate::format::limits::{ROWS_MAX, excerpt};
 use crate::format::origin::Origins;
@@ -52,21 +52,7 @@ fn choice(entry: &Entry<'_>, options: &ReadOptions) -> Result<Choice, Reason> {
         deterministic: None,
         graph_safe: None,
     };
-    Ok(Choice {
-        problem,
-        device,
-        solution,
-        time_us: table::time_us(&said)?,
-        ratio: Ratio::ONE,
-        verdict: Verdict::Unknown,
-        baselines: Vec::new(),
-        error_over_bound: 0.0,
-        err_ratio: 0.0,
-        pack_us: None,
-        count: 0,
-        tuned_at: String::new(),
-        origin: None,
-    })
+    Ok(Choice::uncompared(problem, device, solution, table::time_us(&said)?))
 }
 
 fn too_many(file: &Arc<Path>) -> ReadError {

@@ -127,15 +127,8 @@ pub(crate) fn is_elided(text: &str) -> bool {
 
 /// A device of which architecture and compute units are known, 0 meaning that the latter are not.
 pub(crate) fn device(arch: &str, compute_units: u32) -> Device {
-    Device {
-        vendor: if arch.starts_with("sm_") { Vendor::Nvidia } else { Vendor::Amd },
-        arch: arch.to_owned(),
-        compute_units,
-        memory_gib: None,
-        chip_id: None,
-        partition: None,
-        last_level_cache_bytes: 0,
-    }
+    let vendor = if arch.starts_with("sm_") { Vendor::Nvidia } else { Vendor::Amd };
+    Device::named(vendor, arch, compute_units)
 }
 
 /// hipBLASLt's version as text: `1.2.1` of 100201 (major·100000 + minor·100 + patch).

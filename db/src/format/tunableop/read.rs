@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::signature;
 use super::solution::{self, DEFAULT};
 use super::validators::{self, Validators};
-use crate::choice::{Baseline, Choice, Ratio, Verdict};
+use crate::choice::{Baseline, Choice, Verdict};
 use crate::format::limits::{LINE_BYTES_MAX, ROWS_MAX, excerpt};
 use crate::format::origin::Origins;
 use crate::format::sheet::Reason;
@@ -74,21 +74,10 @@ fn choice(row: Row<'_>, validators: &Validators, options: &ReadOptions) -> Resul
     let time_us = microseconds(row.ms.ok_or("no time")?)?;
     let is_default = name == DEFAULT;
     let default = || Baseline { via: "torch".into(), solution: solution.clone(), time_us };
-    Ok(Choice {
-        problem,
-        device: validators.device(options)?,
-        baselines: if is_default { vec![default()] } else { Vec::new() },
-        solution,
-        time_us,
-        ratio: Ratio::ONE,
-        verdict: if is_default { Verdict::Same } else { Verdict::Unknown },
-        error_over_bound: 0.0,
-        err_ratio: 0.0,
-        pack_us: None,
-        count: 0,
-        tuned_at: String::new(),
-        origin: None,
-    })
+    let device = validators.device(options)?;
+    let baselines = if is_default { vec![default()] } else { Vec::new() };
+    let verdict = if is_default { Verdict::Same } else { Verdict::Unknown };
+    Ok(Choice { baselines, verdict, ..Choice::uncompared(problem, device, solution, time_us) })
 }
 
 /// Does the row with these cells say what `choice` says? Then it may be written as it was spelled.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::choice::Constraints;
+use crate::choice::Verdict;
 use crate::dtype::DType;
 use crate::format::{parse, parse_choices};
 use crate::moe::MoeQuant;

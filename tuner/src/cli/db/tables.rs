@@ -45,20 +45,7 @@ pub fn assumed_device(text: &str) -> Result<AssumedDevice, String> {
 
 /// An environment of which nothing but the device is known.
 pub fn environment(assumed: &AssumedDevice) -> Environment {
-    let vendor = match assumed.arch.as_str() {
-        arch if arch.starts_with("gfx") => Vendor::Amd,
-        arch if arch.starts_with("sm_") => Vendor::Nvidia,
-        _ => Vendor::Cpu,
-    };
-    let device = Device {
-        vendor,
-        arch: assumed.arch.clone(),
-        compute_units: assumed.compute_units,
-        memory_gib: None,
-        chip_id: None,
-        partition: None,
-        last_level_cache_bytes: 0,
-    };
+    let device = Device::named(Vendor::of_arch(&assumed.arch), assumed.arch.clone(), assumed.compute_units);
     Environment { device, builds: Vec::new(), driver: String::new(), vars: BTreeMap::new() }
 }
 
