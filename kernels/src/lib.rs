@@ -3,6 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`Survey`] | what a device is asked about an output that is too large to be read |
 //! | [`operands`] | the raw pointers of one launch, shared by tuner, dispatch and every foreign door |
 //! | [`cpu`] | the host's processors: device identity, libraries, context |
 //! | `measure` | operands of a problem, reference, gate, timing (feature `measure`) |
@@ -16,10 +17,13 @@ pub mod measure;
 pub mod operands;
 #[cfg(feature = "scripted")]
 pub mod scripted;
+mod survey;
 
-use tgemm_db::{Build, Environment, Gemm, Problem, Solution};
+use tgemm_db::recording::Via;
+use tgemm_db::{Build, Environment, Gemm, Problem, Recorded, Solution};
 
 pub use operands::{Buffer, Operands, Packed, PackedForm, Stream};
+pub use survey::{Cell, Survey, Surveyed};
 
 /// Why a library could not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +40,9 @@ pub enum Error {
         /// What for.
         what: &'static str,
     },
+    /// Something else was at work on the device: what was measured means nothing, and may be measured again.
+    #[error("disturbed: {0}")]
+    Disturbed(String),
     /// A library call failed.
     #[error("{call} failed: {reason}")]
     Failed {
@@ -79,6 +86,29 @@ pub enum Effort {
     Full,
 }
 
+/// How an engine asks for a problem: it decides what the baseline is, and how much workspace a solution may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "scripted", derive(serde::Serialize, serde::Deserialize))]
+pub struct Ask {
+    /// The API that it calls; unknown means every API that it might call.
+    pub via: Via,
+    /// The most workspace that it gives a call; `None` is the library's usual.
+    pub workspace_bytes_max: Option<u64>,
+}
+
+impl Default for Ask {
+    /// By any API, with the usual workspace.
+    fn default() -> Ask {
+        Ask { via: Via::Unknown, workspace_bytes_max: None }
+    }
+}
+
+impl From<&Recorded> for Ask {
+    fn from(recorded: &Recorded) -> Ask {
+        Ask { via: recorded.via, workspace_bytes_max: recorded.workspace_bytes_max }
+    }
+}
+
 /// A solution that a caller would get without us, with the call it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaselineSolution {
@@ -93,11 +123,19 @@ pub trait Library: Send + Sync {
     /// Its exact build.
     fn build(&self) -> &Build;
 
-    /// What a caller of this library gets by default for `problem`; empty where it cannot do it.
-    fn baselines(&self, problem: &Problem) -> Vec<BaselineSolution>;
+    /// What a caller of this library gets by default for `problem` when it asks so; empty where it cannot do it, or where
+    /// such a call does not go to this library.
+    fn baselines(&self, problem: &Problem, ask: &Ask) -> Vec<BaselineSolution>;
 
-    /// The solutions it offers for `problem`; an empty list where it cannot do it at all.
-    fn candidates(&self, problem: &Problem, effort: Effort) -> Result<Vec<Solution>, Error>;
+    /// The solutions it offers for `problem`, within the workspace of `ask`; an empty list where it cannot do it at all.
+    fn candidates(&self, problem: &Problem, effort: Effort, ask: &Ask) -> Result<Vec<Solution>, Error>;
+
+    /// Solutions that differ from `solution` in one respect and were not on the list: where a list is a library's own guess
+    /// and its space cannot be listed whole, the search goes on around what proved good.
+    fn neighbours(&self, problem: &Problem, solution: &Solution, ask: &Ask) -> Result<Vec<Solution>, Error> {
+        let _ = (problem, solution, ask);
+        Ok(Vec::new())
+    }
 
     /// Makes `solution` ready to launch on `problem`.
     ///
@@ -142,6 +180,8 @@ pub enum Mode {
 
 /// One timed entry of a block: `calls` launches in a row, going round `rotation`.
 pub struct Arm<'a> {
+    /// Names what is launched: never the same for two prepared solutions of one process.
+    pub id: usize,
     /// What is launched.
     pub prepared: &'a dyn Prepared,
     /// Operand sets, used one after the other.
@@ -175,7 +215,44 @@ pub trait Context: Send {
     /// Memory that could still be allocated without harm to others, bytes.
     fn available_bytes(&self) -> u64;
 
+    /// Sets `len` bytes of device memory at `offset` to `byte`.
+    fn fill(&self, buffer: &mut Buffer, offset: usize, len: usize, byte: u8) -> Result<(), Error> {
+        const PIECE_BYTES: usize = 8 << 20;
+        let piece = vec![byte; len.min(PIECE_BYTES)];
+        (0..len)
+            .step_by(PIECE_BYTES)
+            .try_for_each(|at| self.write(buffer, offset + at, &piece[..PIECE_BYTES.min(len - at)]))
+    }
+
+    /// Copies all of `from` into `to`, which is as large.
+    fn copy(&self, from: &Buffer, to: &mut Buffer) -> Result<(), Error> {
+        const PIECE_BYTES: usize = 8 << 20;
+        let mut piece = vec![0; from.bytes().min(PIECE_BYTES)];
+        (0..from.bytes()).step_by(PIECE_BYTES).try_for_each(|at| {
+            let piece = &mut piece[..PIECE_BYTES.min(from.bytes() - at)];
+            self.read(from, at, piece)?;
+            self.write(to, at, piece)
+        })
+    }
+
+    /// Looks over memory on the device itself, where that is quicker than reading it; `None` where it cannot.
+    fn survey(&self, buffer: &Buffer, survey: &Survey) -> Result<Option<Surveyed>, Error> {
+        let _ = (buffer, survey);
+        Ok(None)
+    }
+
+    /// May this arm be captured into a graph and replayed? `None` where the device has no graphs.
+    ///
+    /// # Safety
+    /// As [`Prepared::launch`], for every operand set of the rotation.
+    unsafe fn is_graph_safe(&mut self, arm: &Arm<'_>) -> Result<Option<bool>, Error> {
+        let _ = arm;
+        Ok(None)
+    }
+
     /// Times the arms of `block` one after the other: mean microseconds a call, one figure an arm.
+    ///
+    /// [`Error::Disturbed`] if something else was at work meanwhile; the block may be timed again.
     ///
     /// # Safety
     /// As [`Prepared::launch`], for every arm and every operand set of its rotation.

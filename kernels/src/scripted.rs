@@ -49,7 +49,7 @@ use tgemm_db::{Build, Device, Environment, Problem, Solution, Vendor};
 pub use script::{Behaviour, Kind, Script, ScriptError, SolutionScript, When};
 
 use crate::measure::rng::Rng;
-use crate::{Arm, BaselineSolution, Buffer, Context, Effort, Error, Library, Prepared, Stream};
+use crate::{Arm, Ask, BaselineSolution, Buffer, Context, Effort, Error, Library, Prepared, Stream};
 
 /// Alignment of device memory.
 const ALIGN: usize = 64;
@@ -269,14 +269,14 @@ impl Library for ScriptedLibrary {
         &self.build
     }
 
-    fn baselines(&self, _problem: &Problem) -> Vec<BaselineSolution> {
+    fn baselines(&self, _problem: &Problem, _: &Ask) -> Vec<BaselineSolution> {
         let baseline = |(script, solution): (&SolutionScript, &Solution)| {
             script.baseline.clone().map(|via| BaselineSolution { via, solution: solution.clone() })
         };
         self.offered().filter_map(baseline).collect()
     }
 
-    fn candidates(&self, _problem: &Problem, effort: Effort) -> Result<Vec<Solution>, Error> {
+    fn candidates(&self, _problem: &Problem, effort: Effort, _: &Ask) -> Result<Vec<Solution>, Error> {
         Ok(self.offered().filter(|(script, _)| script.effort <= effort).map(|(_, solution)| solution.clone()).collect())
     }
 

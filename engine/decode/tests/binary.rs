@@ -7,7 +7,7 @@ use tgemm_db::choice::{Ratio, Verdict};
 use tgemm_db::format::{read_untuned, tuned};
 use tgemm_db::{Choice, Recorded, recording};
 use tgemm_kernels::cpu::CpuContext;
-use tgemm_kernels::{Context as _, Effort};
+use tgemm_kernels::{Ask, Context as _, Effort};
 
 const CONFIG: &str = r#"{"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 256, "rms_norm_eps": 1e-6}"#;
@@ -27,7 +27,7 @@ fn choices(context: &CpuContext, rows: Vec<Recorded>) -> Vec<Choice> {
     let choice = |row: Recorded| Choice {
         problem: row.problem,
         device: context.environment().device.clone(),
-        solution: library.candidates(&row.problem, Effort::Minimal).unwrap().remove(0),
+        solution: library.candidates(&row.problem, Effort::Minimal, &Ask::default()).unwrap().remove(0),
         time_us: 1.0,
         ratio: Ratio { estimate: 0.5, low: 0.4, high: 0.6 },
         verdict: Verdict::Faster,

@@ -6,7 +6,7 @@ use tgemm_db::choice::{Ratio, Verdict};
 use tgemm_db::{Choice, Constraints, DType, Recorded, Via};
 use tgemm_decode::{CompareOptions, Decoder, Dispatched, Exact, Model, ModelConfig, RunOptions, compare, run};
 use tgemm_kernels::cpu::CpuContext;
-use tgemm_kernels::{Context as _, Effort};
+use tgemm_kernels::{Ask, Context as _, Effort};
 use tgemm_lookup::dispatch::{DispatchOptions, TunedGemm};
 use tgemm_lookup::{Database, HitKind};
 use tgemm_recorder::{Recorder, RecorderOptions};
@@ -165,7 +165,7 @@ fn a_run_records_every_layer_of_every_step_once() {
 fn database(context: &CpuContext, rows: &[Recorded], library: &str) -> Database {
     let library = tgemm_kernels::library(context, library).unwrap();
     let choices = rows.iter().map(|row| {
-        let solution = library.candidates(&row.problem, Effort::Minimal).unwrap().pop().unwrap();
+        let solution = library.candidates(&row.problem, Effort::Minimal, &Ask::default()).unwrap().pop().unwrap();
         Choice {
             problem: row.problem,
             device: context.environment().device.clone(),

@@ -10,7 +10,7 @@ use super::finish::Finish;
 use super::guard::guard;
 use super::linear::{Linear, Shared};
 use super::threads::Team;
-use crate::{BaselineSolution, Effort, Error, Launch, Library, Operands, Packed, Prepared, Stream};
+use crate::{Ask, BaselineSolution, Effort, Error, Launch, Library, Operands, Packed, Prepared, Stream};
 
 /// The parameter that says how many threads a solution computes on.
 pub(crate) const THREADS: &str = "threads";
@@ -131,7 +131,7 @@ impl Library for Crate {
         &self.build
     }
 
-    fn baselines(&self, problem: &Problem) -> Vec<BaselineSolution> {
+    fn baselines(&self, problem: &Problem, _: &Ask) -> Vec<BaselineSolution> {
         let (Some(via), Some(offer), Ok(linear)) = (self.via, self.offers.first(), Linear::of(problem)) else {
             return Vec::new();
         };
@@ -139,7 +139,7 @@ impl Library for Crate {
         solution.map(|solution| BaselineSolution { via: via.to_owned(), solution }).into_iter().collect()
     }
 
-    fn candidates(&self, problem: &Problem, effort: Effort) -> Result<Vec<Solution>, Error> {
+    fn candidates(&self, problem: &Problem, effort: Effort, _: &Ask) -> Result<Vec<Solution>, Error> {
         let Ok(linear) = Linear::of(problem) else { return Ok(Vec::new()) };
         let mut solutions = Vec::new();
         for offer in &self.offers {

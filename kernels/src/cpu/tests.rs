@@ -8,7 +8,7 @@ use tgemm_db::problem::Activation;
 use tgemm_db::{Build, DType, Numerics, Problem, Site, Solution, WeightForm};
 
 use super::CpuContext;
-use crate::{Effort, Launch, Library, Operands, Packed, Prepared, Stream, library};
+use crate::{Ask, Effort, Launch, Library, Operands, Packed, Prepared, Stream, library};
 
 const GUARD_BYTES: usize = 256;
 const GUARD: u8 = 0xa5;
@@ -196,7 +196,7 @@ fn every_solution_of_every_library_is_right() {
         for m in [1, 2, 3, 8, 17] {
             let mut case = Case::new(m, site);
             for library in ours(&context) {
-                for solution in library.candidates(&case.problem, Effort::Full).unwrap() {
+                for solution in library.candidates(&case.problem, Effort::Full, &Ask::default()).unwrap() {
                     let prepared = library.prepare(&case.problem, &solution).unwrap();
                     assert_eq!(prepared.ran(), &solution);
                     assert_eq!(prepared.workspace_bytes() as u64, solution.workspace_bytes);
@@ -236,7 +236,11 @@ fn every_solution_of_every_library_is_right() {
 fn a_wrong_element_is_seen() {
     let case = Case::new(3, Site::linear(33, 65, DType::Bf16));
     let context = CpuContext::open();
-    let solution = library(&context, "gemm").unwrap().candidates(&case.problem, Effort::Minimal).unwrap().remove(0);
+    let solution = library(&context, "gemm")
+        .unwrap()
+        .candidates(&case.problem, Effort::Minimal, &Ask::default())
+        .unwrap()
+        .remove(0);
     assert!(case.error(&case.want, &solution) <= 0.0);
     for (at, by) in [(0, 0.5), (98, -0.5), (50, f64::NAN)] {
         let mut got = case.want.clone();
@@ -252,13 +256,13 @@ fn packs_are_shared_across_m_and_threads_and_outlive_copies() {
         let site = Site::linear(33, 65, dtype).with_bias(dtype);
         let (mut one, mut many) = (Case::new(1, site), Case::new(8, site));
         for library in ours(&context) {
-            for solution in library.candidates(&one.problem, Effort::Full).unwrap() {
+            for solution in library.candidates(&one.problem, Effort::Full, &Ask::default()).unwrap() {
                 let first = library.prepare(&one.problem, &solution).unwrap();
                 let Some(packed) = one.pack(&*first) else { continue };
                 let copy = packed.duplicate().unwrap();
                 assert!(copy.bytes() == packed.bytes() && copy.as_ptr() != packed.as_ptr());
                 drop(packed);
-                for other in library.candidates(&many.problem, Effort::Full).unwrap() {
+                for other in library.candidates(&many.problem, Effort::Full, &Ask::default()).unwrap() {
                     let second = library.prepare(&many.problem, &other).unwrap();
                     assert_eq!(
                         first.pack_key() == second.pack_key(),
@@ -286,12 +290,14 @@ fn what_cannot_be_taken_is_refused() {
         Site { w: DType::Bf16, ..site },
     ];
     for library in ours(&context) {
-        let solution =
-            library.candidates(&Site::linear(8, 8, DType::F32).at(1).into(), Effort::Full).unwrap().remove(0);
+        let solution = library
+            .candidates(&Site::linear(8, 8, DType::F32).at(1).into(), Effort::Full, &Ask::default())
+            .unwrap()
+            .remove(0);
         for site in no {
             let problem = site.at(2).into();
-            assert_eq!(library.candidates(&problem, Effort::Full), Ok(Vec::new()));
-            assert!(library.baselines(&problem).is_empty());
+            assert_eq!(library.candidates(&problem, Effort::Full, &Ask::default()), Ok(Vec::new()));
+            assert!(library.baselines(&problem, &Ask::default()).is_empty());
             assert!(library.prepare(&problem, &solution).is_err());
         }
         let problem = site.at(2).into();
@@ -315,7 +321,7 @@ fn a_launch_that_cannot_be_right_starts_nothing() {
     for dtype in [DType::F32, DType::Bf16] {
         let problem = Site::linear(8, 8, dtype).at(2).into();
         for library in ours(&context) {
-            for solution in library.candidates(&problem, Effort::Minimal).unwrap() {
+            for solution in library.candidates(&problem, Effort::Minimal, &Ask::default()).unwrap() {
                 let prepared = library.prepare(&problem, &solution).unwrap();
                 // SAFETY: null operands are what is to be refused.
                 let launched = unsafe { prepared.launch(&Operands::default(), Stream::DEFAULT) };
@@ -330,7 +336,7 @@ fn baselines_are_what_rust_engines_call() {
     let context = CpuContext::open();
     let via = |dtype| -> Vec<String> {
         let problem = Site::linear(64, 64, dtype).at(4).into();
-        let baselines = ours(&context).flat_map(|library| library.baselines(&problem));
+        let baselines = ours(&context).flat_map(|library| library.baselines(&problem, &Ask::default()));
         baselines
             .inspect(|b| assert_eq!(b.solution.params.parse("threads"), Some(super::device::cores())))
             .map(|b| b.via)
@@ -370,7 +376,7 @@ proptest! {
         let mut case = Case::new(m, site);
         let context = CpuContext::open();
         for library in ours(&context) {
-            for solution in library.candidates(&case.problem, Effort::Minimal).unwrap() {
+            for solution in library.candidates(&case.problem, Effort::Minimal, &Ask::default()).unwrap() {
                 let prepared = library.prepare(&case.problem, &solution).unwrap();
                 let packed = case.pack(&*prepared);
                 let got = case.run(&*prepared, packed.as_ref());

@@ -15,7 +15,9 @@ use super::finish::Finish;
 use super::linear::{Linear, line_up};
 use super::memory;
 use super::threads::Team;
-use crate::{BaselineSolution, Buffer, Effort, Error, Launch, Library, Operands, Packed, PackedForm, Prepared, Stream};
+use crate::{
+    Ask, BaselineSolution, Buffer, Effort, Error, Launch, Library, Operands, Packed, PackedForm, Prepared, Stream,
+};
 
 const WEIGHTS: &str = "weights";
 const FORM: &str = "form";
@@ -78,23 +80,23 @@ impl Library for Widened {
         self.inner.build()
     }
 
-    fn baselines(&self, problem: &Problem) -> Vec<BaselineSolution> {
-        let own = self.inner.baselines(problem);
+    fn baselines(&self, problem: &Problem, ask: &Ask) -> Vec<BaselineSolution> {
+        let own = self.inner.baselines(problem, ask);
         let (true, true, Some((linear, heart))) = (own.is_empty(), self.is_baseline, at_heart(problem)) else {
             return own;
         };
         let widened =
-            self.inner.baselines(&heart).into_iter().map(|BaselineSolution { via, solution }| BaselineSolution {
+            self.inner.baselines(&heart, ask).into_iter().map(|BaselineSolution { via, solution }| BaselineSolution {
                 via: format!("{via} f32 weights"),
                 solution: outward(&solution, &linear, solution.workspace_bytes as usize),
             });
         widened.collect()
     }
 
-    fn candidates(&self, problem: &Problem, effort: Effort) -> Result<Vec<Solution>, Error> {
-        let mut solutions = self.inner.candidates(problem, effort)?;
+    fn candidates(&self, problem: &Problem, effort: Effort, ask: &Ask) -> Result<Vec<Solution>, Error> {
+        let mut solutions = self.inner.candidates(problem, effort, ask)?;
         if let Some((linear, heart)) = at_heart(problem) {
-            let inner = self.inner.candidates(&heart, effort)?;
+            let inner = self.inner.candidates(&heart, effort, ask)?;
             solutions.extend(inner.iter().map(|inner| outward(inner, &linear, inner.workspace_bytes as usize)));
         }
         Ok(solutions)

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tgemm_db::{Problem, Solution};
 
@@ -34,6 +35,9 @@ const MEMORY_SHARE: f64 = 0.9;
 
 /// Guards around the workspace.
 const WORKSPACE_GUARD_BYTES: usize = 64 << 10;
+
+/// Arms of all benches of this process are numbered from one counter.
+static NEXT_ARM_ID: AtomicUsize = AtomicUsize::new(0);
 
 /// How a bench is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +71,8 @@ pub struct BlockEntry {
 }
 
 pub(super) struct Candidate {
+    /// Its number in this process: see [`Arm::id`].
+    pub(super) arm_id: usize,
     pub(super) prepared: Box<dyn Prepared>,
     pub(super) pack_key: Option<String>,
 }
@@ -162,7 +168,8 @@ impl Bench {
         };
         let id = self.next_id;
         self.next_id += 1;
-        self.candidates.insert(id, Candidate { prepared, pack_key });
+        self.candidates
+            .insert(id, Candidate { arm_id: NEXT_ARM_ID.fetch_add(1, Ordering::Relaxed), prepared, pack_key });
         Ok(Loaded { id, ran, pack_us })
     }
 
@@ -197,8 +204,14 @@ impl Bench {
         let mut position = self.position;
         let mut arms = Vec::with_capacity(block.len());
         for (entry, rotation) in block.iter().zip(&rotations) {
-            let prepared = &*self.candidate(entry.id)?.prepared;
-            arms.push(Arm { prepared, rotation, start: position % copies, calls: entry.calls });
+            let Candidate { arm_id, prepared, .. } = self.candidate(entry.id)?;
+            arms.push(Arm {
+                id: *arm_id,
+                prepared: &**prepared,
+                rotation,
+                start: position % copies,
+                calls: entry.calls,
+            });
             position = rotation::advance(position, entry.calls, copies);
         }
         // SAFETY: every pointer of every rotation comes from `self.set`, `self.packs` or `self.workspace`, which are laid

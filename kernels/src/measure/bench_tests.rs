@@ -18,7 +18,7 @@ fn context(solutions: &str) -> ScriptedContext {
 /// The solution called `name`, made ready.
 fn prepared(context: &dyn Context, problem: &Problem, name: &str) -> Result<Box<dyn Prepared>, Error> {
     let library = &context.libraries()[0];
-    let all = library.candidates(problem, crate::Effort::Full).unwrap();
+    let all = library.candidates(problem, crate::Effort::Full, &crate::Ask::default()).unwrap();
     library.prepare(problem, all.iter().find(|solution| solution.name == name).unwrap())
 }
 

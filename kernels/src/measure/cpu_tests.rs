@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cpu::CpuContext;
-use crate::{Context, Effort, Mode};
+use crate::{Ask, Context, Effort, Mode};
 use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::{DType, Problem, Site};
 
@@ -27,7 +27,7 @@ fn every_library_of_this_machine_passes() {
             Bench::new(&context, &problem, &BenchOptions { rotation_bytes: 1, ..Default::default() }).unwrap();
         let mut loaded = Vec::new();
         for library in context.libraries() {
-            for solution in library.candidates(&problem, Effort::Minimal).unwrap() {
+            for solution in library.candidates(&problem, Effort::Minimal, &Ask::default()).unwrap() {
                 let prepared = library.prepare(&problem, &solution).unwrap();
                 let Loaded { id, ran, .. } = bench.load(&context, prepared).unwrap();
                 let verified = bench.verify(&context, id).unwrap();

@@ -10,7 +10,7 @@ fn figures(json: &str, m: u32, blocks: usize) -> Vec<f64> {
     let mut context = ScriptedContext::from_json(json).unwrap();
     let problem = Problem::from(Site::linear(8, 8, DType::F32).at(m));
     let mut bench = Bench::new(&context, &problem, &BenchOptions::default()).unwrap();
-    let solution = context.libraries()[0].candidates(&problem, Effort::Full).unwrap().remove(0);
+    let solution = context.libraries()[0].candidates(&problem, Effort::Full, &Ask::default()).unwrap().remove(0);
     let prepared = context.libraries()[0].prepare(&problem, &solution).unwrap();
     let id = bench.load(&context, prepared).unwrap().id;
     let block = [BlockEntry { id, calls: 4 }];
@@ -57,16 +57,16 @@ fn libraries_baselines_efforts_and_parameters_are_as_scripted() {
     let problem = Problem::from(Site::linear(8, 8, DType::F32).at(1));
     assert_eq!(context.environment().builds.len(), 2);
     let one = library(&context, "one").unwrap();
-    assert_eq!(one.candidates(&problem, Effort::Balanced).unwrap().len(), 1);
-    let all = one.candidates(&problem, Effort::Full).unwrap();
+    assert_eq!(one.candidates(&problem, Effort::Balanced, &Ask::default()).unwrap().len(), 1);
+    let all = one.candidates(&problem, Effort::Full, &Ask::default()).unwrap();
     assert_eq!(all[0].key(), "one|2.1||0|a|mode=x;threads=2|plain");
     assert_eq!(all[1].to_string(), "one a prepacked threads=1");
     assert_eq!((all[1].numerics, all[1].workspace_bytes), (tgemm_db::Numerics::Partial16, 7));
-    let baselines = one.baselines(&problem);
+    let baselines = one.baselines(&problem, &Ask::default());
     assert_eq!((baselines.len(), &*baselines[0].via, &baselines[0].solution), (1, "call", &all[0]));
     let two = library(&context, "two").unwrap();
     assert!(matches!(two.prepare(&problem, &all[0]), Err(Error::Unsupported(_))));
-    assert!(two.baselines(&problem).is_empty());
+    assert!(two.baselines(&problem, &Ask::default()).is_empty());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn preparing_and_packing_fail_as_scripted() {
         ))
         .unwrap();
         let library = &context.libraries()[0];
-        let solution = library.candidates(&problem, Effort::Full).unwrap().remove(0);
+        let solution = library.candidates(&problem, Effort::Full, &Ask::default()).unwrap().remove(0);
         let mut bench = Bench::new(&context, &problem, &BenchOptions::default()).unwrap();
         library.prepare(&problem, &solution).and_then(|prepared| bench.load(&context, prepared)).unwrap_err()
     };
@@ -137,7 +137,7 @@ fn child() {
     let mut context = ScriptedContext::from_json(&json).unwrap();
     let problem = Problem::from(Site::linear(8, 8, DType::F32).at(1));
     let mut bench = Bench::new(&context, &problem, &BenchOptions::default()).unwrap();
-    let solution = context.libraries()[0].candidates(&problem, Effort::Full).unwrap().remove(0);
+    let solution = context.libraries()[0].candidates(&problem, Effort::Full, &Ask::default()).unwrap().remove(0);
     let prepared = context.libraries()[0].prepare(&problem, &solution).unwrap();
     let id = bench.load(&context, prepared).unwrap().id;
     assert_eq!(bench.verify(&context, id).unwrap().outcome, tgemm_db::Outcome::ok());

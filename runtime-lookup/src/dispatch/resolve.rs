@@ -5,7 +5,7 @@ use std::fmt;
 
 use tgemm_db::device::Difference;
 use tgemm_db::{Problem, Solution};
-use tgemm_kernels::{BaselineSolution, Context, Error, Prepared, library};
+use tgemm_kernels::{Ask, BaselineSolution, Context, Error, Prepared, library};
 
 use super::{DispatchError, DispatchOptions, ProblemReport};
 use crate::{Database, HitKind};
@@ -145,7 +145,7 @@ fn prepare(context: &dyn Context, problem: &Problem, solution: &Solution) -> Res
 
 /// All baselines for `problem`, the wanted one first.
 fn baselines(context: &dyn Context, options: &DispatchOptions, problem: &Problem) -> Vec<BaselineSolution> {
-    let all = context.libraries().iter().flat_map(|library| library.baselines(problem));
+    let all = context.libraries().iter().flat_map(|library| library.baselines(problem, &Ask::default()));
     let mut all: Vec<BaselineSolution> = all.collect();
     if let Some(wanted) = &options.baseline {
         // A stable sort keeps the libraries' own order among the rest.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tgemm_db::choice::{Ratio, Verdict};
 use tgemm_db::device::{Build, Device, Environment, Vendor};
 use tgemm_db::{Choice, DType, Gemm, Numerics, Params, WeightForm};
-use tgemm_kernels::{Arm, BaselineSolution, Effort, Launch, Library, Operands, Packed, PackedForm, Prepared};
+use tgemm_kernels::{Arm, Ask, BaselineSolution, Effort, Launch, Library, Operands, Packed, PackedForm, Prepared};
 
 use super::*;
 
@@ -59,10 +59,10 @@ impl Library for Toy {
     fn build(&self) -> &Build {
         &self.build
     }
-    fn baselines(&self, _: &Problem) -> Vec<BaselineSolution> {
+    fn baselines(&self, _: &Problem, _: &Ask) -> Vec<BaselineSolution> {
         vec![BaselineSolution { via: "toy".into(), solution: solution(&self.build, 0) }]
     }
-    fn candidates(&self, _: &Problem, _: Effort) -> Result<Vec<Solution>, Error> {
+    fn candidates(&self, _: &Problem, _: Effort, _: &Ask) -> Result<Vec<Solution>, Error> {
         Ok(vec![solution(&self.build, 0), solution(&self.build, 1)])
     }
     fn prepare(&self, problem: &Problem, wanted: &Solution) -> Result<Box<dyn Prepared>, Error> {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use tgemm_db::Problem;
 use tgemm_db::outcome::{Outcome, OutcomeKind};
 use tgemm_kernels::measure::{Bench, BenchOptions, BlockEntry};
-use tgemm_kernels::{Context, Effort, Error, Mode};
+use tgemm_kernels::{Ask, Context, Effort, Error, Mode};
 
 use super::wire::{self, Candidate, Reply, Request};
 use crate::device;
@@ -92,10 +92,12 @@ impl Served {
 fn offers(context: &dyn Context, problem: &Problem, effort: Effort) -> Vec<Candidate> {
     let libraries = context.libraries();
     let mut offers: Vec<Candidate> = Vec::new();
-    for baseline in libraries.iter().flat_map(|library| library.baselines(problem)) {
+    for baseline in libraries.iter().flat_map(|library| library.baselines(problem, &Ask::default())) {
         offers.push(Candidate { solution: baseline.solution, baseline_via: Some(baseline.via) });
     }
-    for solution in libraries.iter().flat_map(|library| library.candidates(problem, effort).unwrap_or_default()) {
+    for solution in
+        libraries.iter().flat_map(|library| library.candidates(problem, effort, &Ask::default()).unwrap_or_default())
+    {
         if !offers.iter().any(|offer| offer.solution.key() == solution.key()) {
             offers.push(Candidate { solution, baseline_via: None });
         }

@@ -19,7 +19,7 @@ use tgemm_vendor::onednn::{CallError, DataType, MatmulDescs, MemoryDesc, OneDnn,
 
 use super::device::cores;
 use super::linear::Linear;
-use crate::{BaselineSolution, Effort, Error, Library, Prepared};
+use crate::{Ask, BaselineSolution, Effort, Error, Library, Prepared};
 use prepared::Ready;
 
 /// The environment variables that change which implementation runs, or on which threads: oneDNN's own under both of its
@@ -191,14 +191,14 @@ impl Library for Matmuls {
 
     /// Weights in the layout that oneDNN likes best, all threads. Where that layout is the plain one, so is the
     /// baseline; where only a reference takes the types, no engine calls it.
-    fn baselines(&self, problem: &Problem) -> Vec<BaselineSolution> {
+    fn baselines(&self, problem: &Problem, _: &Ask) -> Vec<BaselineSolution> {
         let Ok(linear) = Linear::of(problem) else { return Vec::new() };
         let first = |form| self.first(&linear, form).ok().flatten();
         let solution = first(WeightForm::Prepacked).or_else(|| first(WeightForm::Plain));
         solution.map(|solution| BaselineSolution { via: VIA_PREPACKED.into(), solution }).into_iter().collect()
     }
 
-    fn candidates(&self, problem: &Problem, effort: Effort) -> Result<Vec<Solution>, Error> {
+    fn candidates(&self, problem: &Problem, effort: Effort, _: &Ask) -> Result<Vec<Solution>, Error> {
         let Ok(linear) = Linear::of(problem) else { return Ok(Vec::new()) };
         let mut solutions = Vec::new();
         for threads in self.thread_counts(effort) {

@@ -141,7 +141,7 @@ fn every_solution_gives_the_product() {
     for (m, n, k) in [(1, 33, 65), (3, 129, 77), (17, 64, 256), (1, 1, 1)] {
         for site in sites(n, k) {
             let case = Case::new(m, site);
-            let solutions = library.candidates(&case.problem, Effort::Full).unwrap();
+            let solutions = library.candidates(&case.problem, Effort::Full, &Ask::default()).unwrap();
             *counts.entry(site.x.name()).or_insert(0) += solutions.len();
             for solution in solutions {
                 let prepared = library.prepare(&case.problem, &solution).unwrap();
@@ -162,7 +162,7 @@ fn long_sums_keep_single_precision() {
     let Some(library) = onednn() else { return };
     for dtype in [DType::Bf16, DType::F16] {
         let case = Case::new(2, Site::linear(48, 4096, dtype).with_out(DType::F32));
-        for solution in library.candidates(&case.problem, Effort::Extensive).unwrap() {
+        for solution in library.candidates(&case.problem, Effort::Extensive, &Ask::default()).unwrap() {
             let prepared = library.prepare(&case.problem, &solution).unwrap();
             let packed = case.pack(&*prepared);
             case.check(&case.run(&*prepared, packed.as_ref()), &solution.to_string());
@@ -178,7 +178,7 @@ fn a_pack_serves_another_m_exactly_where_the_keys_agree() {
         let prepared: Vec<_> = cases
             .iter()
             .flat_map(|case| {
-                let all = library.candidates(&case.problem, Effort::Balanced).unwrap();
+                let all = library.candidates(&case.problem, Effort::Balanced, &Ask::default()).unwrap();
                 let packing = all.into_iter().filter(|solution| solution.weight_form == WeightForm::Prepacked);
                 packing.map(move |solution| (case, solution))
             })
@@ -213,7 +213,7 @@ fn effort_widens_the_choice_and_the_baseline_is_in_it() {
     let Some(library) = onednn() else { return };
     for site in sites(256, 128) {
         let problem = Problem::from(site.at(4));
-        let of = |effort| library.candidates(&problem, effort).unwrap();
+        let of = |effort| library.candidates(&problem, effort, &Ask::default()).unwrap();
         let efforts = [Effort::Minimal, Effort::Balanced, Effort::Extensive, Effort::Full].map(of);
         for pair in efforts.windows(2) {
             assert!(pair[0].iter().all(|solution| pair[1].contains(solution)));
@@ -221,7 +221,7 @@ fn effort_widens_the_choice_and_the_baseline_is_in_it() {
         assert!(efforts[2].iter().all(|solution| !is_reference(&solution.name)));
         let keys: std::collections::BTreeSet<_> = efforts[3].iter().map(Solution::key).collect();
         assert_eq!(keys.len(), efforts[3].len(), "every key is one solution's");
-        let baselines = library.baselines(&problem);
+        let baselines = library.baselines(&problem, &Ask::default());
         assert_eq!(baselines.is_empty(), efforts[1].is_empty(), "{problem}");
         for BaselineSolution { via, solution } in baselines {
             assert_eq!(via, "onednn prepacked");
@@ -242,8 +242,8 @@ fn what_it_does_not_take_has_no_solutions() {
     ];
     for site in refused {
         let problem = Problem::from(site.at(4));
-        assert_eq!(library.candidates(&problem, Effort::Full), Ok(Vec::new()));
-        assert_eq!(library.baselines(&problem), []);
+        assert_eq!(library.candidates(&problem, Effort::Full, &Ask::default()), Ok(Vec::new()));
+        assert_eq!(library.baselines(&problem, &Ask::default()), []);
     }
 }
 
@@ -251,7 +251,7 @@ fn what_it_does_not_take_has_no_solutions() {
 fn solutions_of_another_build_or_name_are_refused() {
     let Some(library) = onednn() else { return };
     let problem = Problem::from(Site::linear(64, 64, DType::F32).at(4));
-    let good = library.candidates(&problem, Effort::Minimal).unwrap().remove(0);
+    let good = library.candidates(&problem, Effort::Minimal, &Ask::default()).unwrap().remove(0);
     let build = Build { version: "0.0.1".into(), ..good.build.clone() };
     let refused = [
         (Solution { build, ..good.clone() }, "it is of onednn 0.0.1"),
@@ -276,7 +276,7 @@ fn solutions_of_another_build_or_name_are_refused() {
 fn launches_without_what_they_need_start_nothing() {
     let Some(library) = onednn() else { return };
     let case = Case::new(4, Site::linear(64, 64, DType::Bf16));
-    for solution in library.candidates(&case.problem, Effort::Balanced).unwrap() {
+    for solution in library.candidates(&case.problem, Effort::Balanced, &Ask::default()).unwrap() {
         let prepared = library.prepare(&case.problem, &solution).unwrap();
         let mut workspace = workspace(&*prepared);
         let short = Operands {
@@ -297,7 +297,7 @@ fn launches_without_what_they_need_start_nothing() {
 fn threads_launch_one_product_at_once() {
     let Some(library) = onednn() else { return };
     let case = Case::new(3, Site::linear(129, 77, DType::F32).with_bias(DType::F32));
-    for solution in library.candidates(&case.problem, Effort::Balanced).unwrap() {
+    for solution in library.candidates(&case.problem, Effort::Balanced, &Ask::default()).unwrap() {
         let prepared = library.prepare(&case.problem, &solution).unwrap();
         let packed = case.pack(&*prepared);
         let want = case.run(&*prepared, packed.as_ref());
