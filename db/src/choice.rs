@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::device::Device;
 use crate::dtype::word_enum;
+use crate::origin::Origin;
 use crate::problem::Problem;
 use crate::solution::{Numerics, Solution, WeightForm};
 
@@ -129,8 +130,8 @@ pub struct Baseline {
 pub struct Choice {
     /// What is computed.
     pub problem: Problem,
-    /// Where.
-    pub device: Device,
+    /// Where; rows of one device share it.
+    pub device: Arc<Device>,
     /// How. The baseline's own solution where nothing was faster.
     pub solution: Solution,
     /// Published microseconds a call: re-measured on fresh buffers, not the figure of the selection.
@@ -155,32 +156,13 @@ pub struct Choice {
     pub origin: Option<Arc<Origin>>,
 }
 
-/// Where an imported row came from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Origin {
-    /// The file, as it was named.
-    pub file: String,
-    /// Its line, from 1; 0 where the format has none.
-    pub line: u64,
-    /// BLAKE3 of the whole file, hexadecimal.
-    pub file_hash: String,
-    /// What kind of file it was.
-    pub format: String,
-    /// When it was imported, RFC 3339.
-    pub imported_at: String,
-    /// The row's cells as they were spelled, by column: unknown columns survive in here, and a value that is still the
-    /// same is written as it was.
-    pub cells: Vec<(String, String)>,
-}
-
 impl Choice {
     /// A choice that was compared with nothing, and of which nothing more is known: what files of other tools say.
     #[inline]
-    pub fn uncompared(problem: Problem, device: Device, solution: Solution, time_us: f64) -> Choice {
+    pub fn uncompared(problem: Problem, device: impl Into<Arc<Device>>, solution: Solution, time_us: f64) -> Choice {
         Choice {
             problem,
-            device,
+            device: device.into(),
             solution,
             time_us,
             ratio: Ratio::ONE,
@@ -210,7 +192,7 @@ mod tests {
     #[test]
     fn each_constraint_refuses_in_words() {
         let solution = Solution {
-            build: Build::unknown("hipblaslt"),
+            build: Build::unknown("hipblaslt").into(),
             index: 7,
             name: "Cijk".into(),
             params: Params::new(),

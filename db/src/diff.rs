@@ -83,7 +83,7 @@ type Key = (Problem, Device);
 fn best(choices: &[Choice]) -> HashMap<Key, &Choice> {
     let mut best: HashMap<Key, &Choice> = HashMap::new();
     for choice in choices {
-        let device = Device { last_level_cache_bytes: 0, ..choice.device.clone() };
+        let device = Device { last_level_cache_bytes: 0, ..(*choice.device).clone() };
         best.entry((choice.problem, device))
             .and_modify(|have| {
                 if compare(choice, have).is_lt() {

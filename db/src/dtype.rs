@@ -105,6 +105,11 @@ impl DType {
         }
     }
 
+    /// Is it one of the 8-bit floating-point types with a sign (not a bare scale)?
+    pub fn is_float8(self) -> bool {
+        matches!(self, DType::F8E4m3Fn | DType::F8E4m3Fnuz | DType::F8E5m2 | DType::F8E5m2Fnuz)
+    }
+
     /// Bits an element takes in memory; packed types count one element of the pack.
     pub fn bits(self) -> u32 {
         self.row().3

@@ -10,6 +10,7 @@
 //! | [`cost`] | FLOPs, bytes, and the time a device's roofline allows |
 //! | [`device`], [`solution`] | who computes, and how, with exact builds |
 //! | [`outcome`], [`choice`] | what a sweep found, and what it decided |
+//! | [`mod@origin`], [`name`] | which row of which file something was read from; names that are shared |
 //! | [`mod@format`] | one file a format: readers that never panic, writers that never tear |
 //! | [`mod@merge`], [`mod@diff`] | several tables made one by the one rule, and what differs between two |
 //! | [`mod@lint`] | what is wrong with a file, with a stable code and the mend |
@@ -31,6 +32,8 @@ pub mod key;
 pub mod lint;
 pub mod merge;
 pub mod moe;
+pub mod name;
+pub mod origin;
 pub mod outcome;
 pub mod problem;
 pub mod recording;
@@ -43,6 +46,8 @@ pub use choice::{Choice, Constraints, Verdict};
 pub use device::{Build, Device, Environment, Vendor};
 pub use dtype::{Compute, DType};
 pub use moe::{Moe, MoeSite};
+pub use name::Name;
+pub use origin::{Origin, Source};
 pub use outcome::{Outcome, Trial};
 pub use problem::{Gemm, Problem, Site};
 pub use recording::{Recorded, Via};

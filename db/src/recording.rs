@@ -1,6 +1,9 @@
 //! Recorded problems: what an engine really ran, and how often.
 
+use std::sync::Arc;
+
 use crate::dtype::word_enum;
+use crate::origin::Origin;
 use crate::problem::Problem;
 
 word_enum! {
@@ -40,6 +43,8 @@ pub struct Recorded {
     pub library_file: String,
     /// That library's version; empty if not said.
     pub library_build: String,
+    /// Which row of which file says so; `None` for what an engine recorded here, and where nobody asked.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl Recorded {
@@ -53,6 +58,7 @@ impl Recorded {
             workspace_bytes_max: None,
             library_file: String::new(),
             library_build: String::new(),
+            origin: None,
         }
     }
 }

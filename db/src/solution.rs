@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::device::Build;
 use crate::dtype::word_enum;
+use crate::name::Name;
 
 word_enum! {
     /// In which form a solution takes the weights.
@@ -30,10 +32,10 @@ word_enum! {
     }
 }
 
-/// Parameters of a solution by name, sorted: `split_k=4;threads=2`.
+/// Parameters of a solution by name, sorted: `split_k=4;threads=2`. A clone shares them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Params(Vec<(String, String)>);
+pub struct Params(Arc<Vec<(String, String)>>);
 
 impl Params {
     /// No parameters.
@@ -47,9 +49,10 @@ impl Params {
     pub fn with(mut self, name: &str, value: impl fmt::Display) -> Params {
         let clean = |text: String| text.replace(|c: char| c == ';' || c == '=' || c.is_control(), "_");
         let (name, value) = (clean(name.to_owned()), clean(value.to_string()));
-        match self.0.binary_search_by(|(have, _)| have.as_str().cmp(&name)) {
-            Ok(at) => self.0[at].1 = value,
-            Err(at) => self.0.insert(at, (name, value)),
+        let pairs = Arc::make_mut(&mut self.0);
+        match pairs.binary_search_by(|(have, _)| have.as_str().cmp(&name)) {
+            Ok(at) => pairs[at].1 = value,
+            Err(at) => pairs.insert(at, (name, value)),
         }
         self
     }
@@ -107,12 +110,12 @@ impl FromStr for Params {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Solution {
-    /// The library and its exact build.
-    pub build: Build,
+    /// The library and its exact build; solutions of one build share it.
+    pub build: Arc<Build>,
     /// The library's own number for it: signed (rocBLAS has negative ones), meaningless without the build.
     pub index: i64,
     /// The library's own name for it: a checksum of the index.
-    pub name: String,
+    pub name: Name,
     /// What else selects it: threads, split-K, configuration attributes.
     pub params: Params,
     /// How it takes the weights.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::choice::{Choice, Verdict};
+use crate::device::Device;
 use crate::merge::identity;
+use crate::origin::Source;
 
 /// The choices of one device and library.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,38 +56,61 @@ pub struct Stats {
 /// What choices that no file brought are shown to come from.
 pub const SWEEP: &str = "sweep";
 
-/// Counts.
-pub fn stats<'a>(choices: impl IntoIterator<Item = &'a Choice>) -> Stats {
-    let mut groups: BTreeMap<(String, &str, &str), Tally> = BTreeMap::new();
-    let mut sources: BTreeMap<(&str, &str), (&str, usize)> = BTreeMap::new();
-    for choice in choices {
+/// Counts choices one by one, and holds none of them.
+#[derive(Debug, Default)]
+pub struct Counter {
+    /// By device, library and format.
+    groups: BTreeMap<(String, String, String), Tally>,
+    /// By name and hash.
+    sources: BTreeMap<(String, String), (String, usize)>,
+    /// The last row's place, since rows of one come together.
+    last: Option<(Arc<Device>, String)>,
+}
+
+impl Counter {
+    /// Counts one more.
+    pub fn add(&mut self, choice: &Choice) {
         let origin = choice.origin.as_deref();
-        let format = origin.map_or(SWEEP, |origin| origin.format.as_str());
-        groups.entry((choice.device.to_string(), choice.solution.library(), format)).or_default().add(choice);
+        let format = origin.map_or(SWEEP, |origin| origin.source.format.as_str());
+        let device = match self.last.take() {
+            Some((known, text)) if *known == *choice.device => text,
+            _ => choice.device.to_string(),
+        };
+        let key = (device.clone(), choice.solution.library().to_owned(), format.to_owned());
+        self.groups.entry(key).or_default().add(choice);
+        self.last = Some((Arc::clone(&choice.device), device));
         if let Some(origin) = origin {
-            let source = sources.entry((&origin.file, &origin.file_hash)).or_insert((&origin.imported_at, 0));
-            source.0 = source.0.min(&origin.imported_at);
-            source.1 += 1;
+            let Source { file, file_hash, imported_at, .. } = &*origin.source;
+            let source = self.sources.entry((file.clone(), file_hash.clone()));
+            let (first, rows) = source.or_insert_with(|| (imported_at.clone(), 0));
+            if imported_at < first {
+                first.clone_from(imported_at);
+            }
+            *rows += 1;
         }
     }
-    Stats {
-        groups: groups
-            .into_iter()
-            .map(|((device, library, format), tally)| tally.end(device, library, format))
-            .collect(),
-        sources: sources
-            .into_iter()
-            .map(|((file, file_hash), (imported_at, rows))| Provenance {
-                file: file.into(),
-                file_hash: file_hash.into(),
-                imported_at: imported_at.into(),
-                rows,
-            })
-            .collect(),
+
+    /// What was counted.
+    pub fn end(self) -> Stats {
+        let group = |((device, library, format), tally): ((String, String, String), Tally)| {
+            tally.end(device, &library, &format)
+        };
+        let source = |((file, file_hash), (imported_at, rows))| Provenance { file, file_hash, imported_at, rows };
+        Stats {
+            groups: self.groups.into_iter().map(group).collect(),
+            sources: self.sources.into_iter().map(source).collect(),
+        }
     }
 }
 
-#[derive(Default)]
+/// Counts.
+pub fn stats<'a>(choices: impl IntoIterator<Item = &'a Choice>) -> Stats {
+    let mut counter = Counter::default();
+    choices.into_iter().for_each(|choice| counter.add(choice));
+    counter.end()
+}
+
+#[derive(Debug, Default)]
 struct Tally {
     rows: usize,
     problems: BTreeSet<crate::Problem>,
@@ -125,20 +150,17 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::Origin;
     use crate::merge::sample::{Figures, choice};
+    use crate::origin::Origin;
 
     #[test]
     fn groups_and_sources_are_counted_by_hand() {
         let raced = |m, high| choice(Figures { m, high, verdict: Verdict::Faster, ..Figures::default() });
         let mut imported = choice(Figures { m: 9, n: 96, ..Figures::default() });
         let origin = |at: &str| {
-            Some(Arc::new(Origin {
-                file: "a.csv".into(),
-                imported_at: at.into(),
-                format: "aiter".into(),
-                ..Origin::default()
-            }))
+            let source =
+                Source { file: "a.csv".into(), imported_at: at.into(), format: "aiter".into(), ..Source::default() };
+            Some(Arc::new(Origin::new(source.into(), 2, [])))
         };
         imported.origin = origin("2026-02");
         let mut again = imported.clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use store_words::{begin, choice, failed, problem, solution, trial};
-use tgemm_db::choice::Origin;
+use tgemm_db::origin::{Origin, Source};
 use tgemm_db::outcome::{OutcomeKind, Phase};
 use tgemm_db::store::Store;
 use tgemm_db::{Choice, Constraints, Recorded, Trial};
@@ -33,8 +33,8 @@ fn raced() -> (tempfile::TempDir, Connection) {
     let mut chosen = choice(4);
     chosen.baselines.remove(0);
     store.save_choice(run, env, &Constraints::default(), &chosen).unwrap();
-    let origin =
-        Origin { file: "a8w8_tuned_gemm.csv".into(), line: 7, format: "aiter_a8w8_tuned".into(), ..Origin::default() };
+    let source = Source { file: "a8w8_tuned_gemm.csv".into(), format: "aiter_a8w8_tuned".into(), ..Source::default() };
+    let origin = Origin::new(source.into(), 7, []);
     let imported = Choice { origin: Some(Arc::new(origin)), ..choice(5) };
     store.save_choice(run, env, &Constraints::default(), &imported).unwrap();
     store.record(&[Recorded { count: 10_000, ..Recorded::bare(problem(4)) }], "/a.csv").unwrap();

@@ -32,7 +32,8 @@ fn stored(choices: &[Choice]) -> Vec<Choice> {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join("t.sqlite")).unwrap();
     let device = choices[0].device.clone();
-    let environment = Environment { device, builds: Vec::new(), driver: String::new(), vars: Default::default() };
+    let environment =
+        Environment { device: (*device).clone(), builds: Vec::new(), driver: String::new(), vars: Default::default() };
     let run = store.begin_run(&store_words::run_info()).unwrap();
     let environment = store.environment(&environment).unwrap();
     store.save_choices(run, environment, &Constraints::default(), choices).unwrap();

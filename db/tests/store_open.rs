@@ -299,7 +299,7 @@ fn ids_of_another_store_are_refused() {
     assert!(matches!(other.end_run(run, "done").unwrap_err(), StoreError::Reference { .. }));
     other.integrity_check().unwrap();
     let mut elsewhere = choice(1);
-    elsewhere.device.memory_gib = Some(256);
+    std::sync::Arc::make_mut(&mut elsewhere.device).memory_gib = Some(256);
     let error = store.save_choice(run, env, &Constraints::default(), &elsewhere).unwrap_err();
     assert!(matches!(error, StoreError::Device { .. }), "{error}");
     assert_eq!(store.environments().unwrap().len(), 1);

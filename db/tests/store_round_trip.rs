@@ -9,7 +9,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::sample::select;
 use store_words::{begin, choice, device, environment, failed, problem, solution, trial};
-use tgemm_db::choice::{Baseline, Origin, Ratio};
+use tgemm_db::choice::{Baseline, Ratio};
+use tgemm_db::origin::{Origin, Source};
 use tgemm_db::outcome::{ErrorFigures, OutcomeKind, Phase, Sample};
 use tgemm_db::store::{Store, StoreError, TEXT_BYTES_MAX};
 use tgemm_db::{
@@ -58,9 +59,9 @@ fn any_solution() -> impl Strategy<Value = Solution> {
     let identity = (any_build(), any::<i64>(), text(), proptest::collection::vec((text(), text()), 0..3));
     let rest = (select(WeightForm::ALL), size(), select(Numerics::ALL), any::<Option<bool>>(), any::<Option<bool>>());
     (identity, rest).prop_map(|((build, index, name, params), rest)| Solution {
-        build,
+        build: build.into(),
         index,
-        name,
+        name: name.into(),
         params: params.iter().fold(Params::new(), |all, (name, value)| all.with(name, value)),
         weight_form: rest.0,
         workspace_bytes: rest.1,
@@ -101,7 +102,7 @@ fn any_choice() -> impl Strategy<Value = Choice> {
     (any_solution(), floats, select(Verdict::ALL), proptest::collection::vec(baseline, 0..4), size(), text()).prop_map(
         |(solution, f, verdict, baselines, count, tuned_at)| Choice {
             problem: problem(3),
-            device: device(),
+            device: device().into(),
             solution,
             time_us: f.0,
             ratio: Ratio { estimate: f.1, low: f.2, high: f.3 },
@@ -183,14 +184,14 @@ proptest! {
         prop_assert_eq!(store.environment(&environment).unwrap(), env);
         for choice in [&choice, &again] {
             prop_assert_eq!(store.has_choice(env, &constraints, &problem(3)).unwrap(), std::ptr::eq(choice, &again));
-            let choice = Choice { device: environment.device.clone(), ..choice.clone() };
+            let choice = Choice { device: environment.device.clone().into(), ..choice.clone() };
             store.save_choice(run, env, &constraints, &choice).unwrap();
         }
         store.close().unwrap();
         let store = Store::open_read_only(&folder.path().join("t.sqlite")).unwrap();
         let found = store.choices_with_environment().unwrap();
         prop_assert_eq!(found.len(), 1, "the second replaced the first");
-        same(&found[0].choice, &Choice { device: environment.device.clone(), ..again })?;
+        same(&found[0].choice, &Choice { device: environment.device.clone().into(), ..again })?;
         prop_assert_eq!(&*found[0].constraints, &constraints);
         prop_assert_eq!(&*found[0].environment, &environment);
         prop_assert_eq!(found[0].environment_id, env);
@@ -240,7 +241,7 @@ fn many_choices_are_all_or_none() {
     let (_folder, mut store) = fresh();
     let (run, env) = begin(&mut store);
     let mut wrong = choice(3);
-    wrong.device.compute_units = 80;
+    Arc::make_mut(&mut wrong.device).compute_units = 80;
     let all = [choice(1), choice(2), wrong];
     store.save_choices(run, env, &Constraints::default(), &all).unwrap_err();
     assert_eq!(store.choices().unwrap(), []);
@@ -301,7 +302,7 @@ fn limits_cut_explanations_and_refuse_names() {
     store.save_trial(run, env, &problem(1), &wordy).unwrap();
     let detail = store.trials(env, &problem(1)).unwrap().remove(0).outcome.detail;
     assert_eq!(detail.len(), TEXT_BYTES_MAX - 1, "cut between characters");
-    let named = Trial { solution: Solution { name: long, ..solution("gemm", 1) }, ..trial(1, 1) };
+    let named = Trial { solution: Solution { name: long.into(), ..solution("gemm", 1) }, ..trial(1, 1) };
     let error = store.save_trial(run, env, &problem(1), &named).unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { what: "a solution name", .. }), "{error}");
     assert_eq!(store.trials(env, &problem(1)).unwrap().len(), 1, "the earlier outcome stands");
@@ -314,14 +315,14 @@ fn imported_choices_keep_where_they_came_from() {
     let origin = |file: &str, line: u64, end: Option<&str>| {
         let cells = [("gfx", "gfx942"), ("us", "12.50"), ("note", "a|b \"c\"\n")];
         let cells = cells.into_iter().chain(end.map(|end| ("", end)));
-        Some(Arc::new(Origin {
+        let source = Source {
             file: file.into(),
-            line,
             file_hash: "af13".into(),
             format: "aiter_a8w8_tuned".into(),
             imported_at: "2026-09-01T00:00:00Z".into(),
-            cells: cells.map(|(name, cell)| (name.to_owned(), cell.to_owned())).collect(),
-        }))
+            columns: cells.clone().map(|(name, _)| name.to_owned()).collect(),
+        };
+        Some(Arc::new(Origin::new(source.into(), line, cells.map(|(_, cell)| cell))))
     };
     let from = |m: u32, origin| Choice { origin, ..choice(m) };
     let imported = [
@@ -352,7 +353,7 @@ fn an_import_brings_choices_of_many_devices_at_once() {
     let (run, _) = begin(&mut store);
     let on = |m: u32, compute_units: u32| {
         let device = tgemm_db::Device { compute_units, ..device() };
-        Choice { device, ..choice(m) }
+        Choice { device: device.into(), ..choice(m) }
     };
     let choices = [on(1, 304), on(2, 304), on(1, 80), on(3, 256)];
     store.import_choices(run, &Constraints::default(), &choices).unwrap();

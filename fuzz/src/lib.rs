@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use tgemm_db::format::aiter::{Like, to_text_like};
+use tgemm_db::format::aiter::{Like, to_text_like, untuned_text_like_origin};
 use tgemm_db::format::tunableop::{self, Validators};
 use tgemm_db::format::{self, AssumedDevice, Content, Format, Read, ReadOptions, fmoe, tuned, untuned, vllm_moe};
 use tgemm_db::{Choice, DType, Problem, Recorded};
@@ -56,10 +56,20 @@ fn check_lines<T>(bytes: &[u8], read: &Read<T>) {
 
 fn check_problems(bytes: &[u8], read: Read<Recorded>) {
     check_lines(bytes, &read);
+    let (format, is_whole) = (read.format, read.rejected.is_empty());
     let rows: Vec<Recorded> = read.into_values().collect();
     for row in &rows {
         check_key(&row.problem);
     }
+    // Problems of a log are told to be AITER's as well, and have no rows of a table.
+    let is_table = !rows.is_empty() && rows.iter().all(|row| row.origin.is_some());
+    if matches!(format, Format::AiterUntuned(_)) && is_table {
+        let (text, left_out) = untuned_text_like_origin(&rows);
+        assert!(left_out.is_empty(), "{}", left_out[0]);
+        // Rows that were all taken are the file.
+        assert!(!is_whole || text.as_bytes() == bytes, "{text:?}");
+    }
+    let rows: Vec<Recorded> = rows.into_iter().map(|row| Recorded { origin: None, ..row }).collect();
     let text = untuned::to_text(&rows);
     let again = format::parse_untuned(Path::new("again.csv"), text.as_bytes());
     let again = again.unwrap_or_else(|error| panic!("{error}\n{text}"));

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use tgemm_db::format::{self, ChoiceOptions, aiter, tuned};
+use tgemm_db::format::{self, ReadOptions, aiter, tuned};
 use tgemm_db::{Choice, Constraints, Device, Environment, Problem, Vendor};
 use tgemm_lookup::Database;
 
@@ -52,7 +52,7 @@ fn aiter_text(rows: usize) -> String {
 
 fn choices(rows: usize) -> Vec<Choice> {
     let text = aiter_text(rows);
-    let read = format::parse_choices(Path::new("bench.csv"), text.as_bytes(), &ChoiceOptions::default());
+    let read = format::parse_choices(Path::new("bench.csv"), text.as_bytes(), &ReadOptions::default());
     read.expect("the bench's own table").into_values().collect()
 }
 

@@ -1,21 +1,50 @@
 //! Whether a choice may be served: on this device with these builds (decided once, at load), and under the caller's
 //! constraints (decided at each lookup, so without allocating).
 
-use tgemm_db::device::Difference;
+use std::sync::Arc;
+
+use tgemm_db::device::{Device, Difference};
 use tgemm_db::{Choice, Constraints, Environment};
 
 /// Why a choice cannot be served in this environment, whatever the constraints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// It was tuned on another kind of device.
-    Device(Difference),
+    Device(Arc<Difference>),
     /// Its library is another build here, or none.
     Build(Difference),
 }
 
+/// Devices whose answer is remembered: rows of few devices take turns in a file.
+const RECENT: usize = 4;
+
+/// A device, and how it differs from this one.
+type Compared = (Arc<Device>, Option<Arc<Difference>>);
+
+/// How devices differ from this one. Rows of a file share their devices, so that few have to be compared; most rows of
+/// AITER's tables are of other devices than this.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    recent: [Option<Compared>; RECENT],
+    /// The place that is taken next.
+    next: usize,
+}
+
+impl Devices {
+    fn difference(&mut self, device: &Arc<Device>, here: &Device) -> Option<Arc<Difference>> {
+        if let Some((_, known)) = self.recent.iter().flatten().find(|(known, _)| Arc::ptr_eq(known, device)) {
+            return known.clone();
+        }
+        let difference = device.difference(here).map(Arc::new);
+        self.recent[self.next] = Some((Arc::clone(device), difference.clone()));
+        self.next = (self.next + 1) % RECENT;
+        difference
+    }
+}
+
 /// May `choice` be served `here`? A winner whose build is not known is served: imported files do not say.
-pub(crate) fn admit(choice: &Choice, here: &Environment) -> Result<(), Refusal> {
-    if let Some(difference) = choice.device.difference(&here.device) {
+pub(crate) fn admit(choice: &Choice, here: &Environment, devices: &mut Devices) -> Result<(), Refusal> {
+    if let Some(difference) = devices.difference(&choice.device, &here.device) {
         return Err(Refusal::Device(difference));
     }
     let build = &choice.solution.build;
@@ -52,9 +81,9 @@ mod tests {
         let known = || select(vec![None, Some(false), Some(true)]);
         (select(vec!["a", "b"]), select(WeightForm::ALL), 0u64..4, select(Numerics::ALL), known(), known()).prop_map(
             |(library, weight_form, workspace_bytes, numerics, deterministic, graph_safe)| Solution {
-                build: Build::unknown(library),
+                build: Build::unknown(library).into(),
                 index: 0,
-                name: String::new(),
+                name: "".into(),
                 params: Params::new(),
                 weight_form,
                 workspace_bytes,
@@ -77,7 +106,7 @@ mod tests {
         };
         (solutions(), select(Verdict::ALL)).prop_map(move |(solution, verdict)| Choice {
             problem: Site::linear(1, 1, DType::F32).at(1).into(),
-            device: device.clone(),
+            device: device.clone().into(),
             solution,
             time_us: 1.0,
             ratio: Ratio::ONE,

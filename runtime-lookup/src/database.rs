@@ -4,7 +4,7 @@ use std::fmt;
 
 use tgemm_db::{Choice, Constraints, Environment, MoeSite, Problem, Site};
 
-use crate::admit::{self, Refusal};
+use crate::admit::{self, Devices, Refusal};
 use crate::index::{Index, Span};
 use crate::ladder::{self, Ladder};
 use crate::load::Origin;
@@ -214,7 +214,15 @@ impl<'a> SiteTable<'a> {
 /// Collects rows, then orders them once.
 pub(crate) struct Builder<'h> {
     here: &'h Environment,
+    devices: Devices,
     database: Database,
+}
+
+/// How many rows there were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    kept: usize,
+    refused: usize,
 }
 
 /// What became of a row.
@@ -227,17 +235,24 @@ pub(crate) enum Fate {
 
 impl<'h> Builder<'h> {
     pub(crate) fn new(here: &'h Environment) -> Builder<'h> {
-        Builder { here, database: Database { here: here.device.to_string(), ..Database::default() } }
+        let database = Database { here: here.device.to_string(), ..Database::default() };
+        Builder { here, devices: Devices::default(), database }
     }
 
-    /// Makes room for `rows` more.
-    pub(crate) fn reserve(&mut self, rows: usize) {
-        self.database.choices.reserve(rows);
-        self.database.origins.reserve(rows);
+    /// Where the rows end so far.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { kept: self.database.choices.len(), refused: self.database.refused.len() }
+    }
+
+    /// Forgets the rows that came after `mark`: their file turned out to be unreadable.
+    pub(crate) fn back_to(&mut self, mark: Mark) {
+        self.database.choices.truncate(mark.kept);
+        self.database.origins.truncate(mark.kept);
+        self.database.refused.truncate(mark.refused);
     }
 
     pub(crate) fn push(&mut self, choice: Choice, origin: Origin) -> Fate {
-        match admit::admit(&choice, self.here) {
+        match admit::admit(&choice, self.here, &mut self.devices) {
             Ok(()) => {
                 self.database.choices.push(choice);
                 self.database.origins.push(origin);

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use tgemm_db::Environment;
-use tgemm_db::format::{self, ChoiceOptions, SQLITE_MAGIC};
+use tgemm_db::format::{self, ReadOptions, SQLITE_MAGIC};
 
 use crate::database::{Builder, Database, Fate};
 
@@ -154,11 +154,16 @@ fn load(path: &Path, layer: u32, builder: &mut Builder<'_>, report: &mut FileRep
     if is_sqlite(path) {
         return load_store(path, layer, builder, report);
     }
-    let read = format::read_choices(path, &ChoiceOptions::default()).map_err(|error| error.to_string())?;
-    builder.reserve(read.rows.len());
-    for row in read.rows {
-        report.count(builder.push(row.value, Origin { layer, line: row.line }));
-    }
+    let mark = builder.mark();
+    let take = |line, choice| report.count(builder.push(choice, Origin { layer, line }));
+    let read = match format::each_choice(path, &ReadOptions::default(), take) {
+        Ok(read) => read,
+        Err(error) => {
+            builder.back_to(mark);
+            *report = FileReport::new(path);
+            return Err(error.to_string());
+        }
+    };
     report.rejected = read.rejected.len();
     report.rejections = read.rejected.iter().take(REJECTED_TOLD_MAX).map(ToString::to_string).collect();
     Ok(())

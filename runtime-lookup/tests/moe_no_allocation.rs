@@ -50,7 +50,8 @@ fn tiers_other_activations_nearest_ms_and_misses_allocate_nothing() {
     let vllm = read(name, "{\"1\": {\"num_warps\": 4}, \"512\": {\"num_warps\": 8}}");
     let choices: Vec<_> = read("tuned_fmoe.csv", FMOE).chain(vllm).collect();
     let device = choices[0].device.clone();
-    let here = Environment { device, builds: Vec::new(), driver: String::new(), vars: BTreeMap::new() };
+    let here =
+        Environment { device: (*device).clone(), builds: Vec::new(), driver: String::new(), vars: BTreeMap::new() };
     let database = Database::from_choices(choices, &here);
     let bf16 = Some(DType::Bf16);
     let site = MoeSite {

@@ -37,9 +37,9 @@ static COUNTING: Counting = Counting;
 fn choice(site: Site, m: u32) -> Choice {
     Choice {
         problem: site.at(m).into(),
-        device: here().device,
+        device: here().device.into(),
         solution: Solution {
-            build: Build::unknown("gemm"),
+            build: Build::unknown("gemm").into(),
             index: 0,
             name: "gemm".into(),
             params: Params::new().with("threads", 2),

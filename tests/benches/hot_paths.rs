@@ -41,7 +41,7 @@ fn problems(count: usize) -> Vec<Gemm> {
 
 fn choice(gemm: Gemm, device: &Device) -> Choice {
     let solution = Solution {
-        build: Build::unknown("hipblaslt"),
+        build: Build::unknown("hipblaslt").into(),
         index: i64::from(gemm.m) * 31 + i64::from(gemm.site.n),
         name: "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64".into(),
         params: Params::new(),
@@ -53,7 +53,7 @@ fn choice(gemm: Gemm, device: &Device) -> Choice {
     };
     Choice {
         problem: gemm.into(),
-        device: device.clone(),
+        device: device.clone().into(),
         solution,
         time_us: 10.0,
         ratio: Ratio::ONE,
@@ -131,6 +131,22 @@ fn recorder(c: &mut Criterion) {
     group.finish();
 }
 
+/// `rows` rows of AITER's published block-scaled tables, over again where they end; none where the tables are not there.
+fn published(rows: usize) -> Option<String> {
+    const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/aiter/aiter/configs");
+    let folders = [TABLES.to_owned(), format!("{TABLES}/model_configs")];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    let mut paths: Vec<_> = files.map(|file| file.path()).collect();
+    paths.retain(|path| path.to_string_lossy().contains("a8w8_blockscale_tuned_gemm"));
+    paths.sort();
+    let texts: Vec<String> = paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+    let header = texts.first()?.lines().next()?;
+    let all = texts.iter().filter(|text| text.starts_with(header)).flat_map(|text| text.lines().skip(1));
+    let all: Vec<&str> = all.filter(|line| !line.trim().is_empty()).collect();
+    let taken = all.iter().cycle().take(rows).map(|line| format!("{line}\n"));
+    Some(std::iter::once(format!("{header}\n")).chain(taken).collect())
+}
+
 fn load(c: &mut Criterion) {
     let here = here();
     let folder = tempfile::tempdir().expect("a scratch folder");
@@ -147,6 +163,16 @@ fn load(c: &mut Criterion) {
             BatchSize::PerIteration,
         );
     });
+    if let Some(text) = published(39_130) {
+        let real = folder.path().join("a8w8_blockscale_tuned_gemm.csv");
+        std::fs::write(&real, text).expect("written");
+        let (database, _) = Database::open(std::slice::from_ref(&real), &here);
+        assert_eq!(database.len() + database.refused(), 39_130);
+        println!("{} rows serve, {} are of other devices", database.len(), database.refused());
+        group.bench_function("39,130 published AITER rows", |b| {
+            b.iter_batched(|| [real.clone()], |paths| Database::open(&paths, &here), BatchSize::PerIteration);
+        });
+    }
     let native = folder.path().join("tuned.csv");
     tgemm_db::format::tuned::write(&native, &choices).expect("written");
     group.bench_function("39,130 rows of our tuned CSV", |b| {

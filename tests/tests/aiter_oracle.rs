@@ -271,7 +271,7 @@ fn ten_thousand_lookups_equal_aiters_rules() {
                 library: solution.library().into(),
                 index: solution.index,
                 split_k: solution.params.parse("split_k").unwrap_or(0),
-                kernel: solution.name.clone(),
+                kernel: solution.name.to_string(),
                 is_timed: true,
             };
             (hit.kind, hit.tuned_m.unwrap(), row)

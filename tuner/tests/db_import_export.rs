@@ -47,8 +47,12 @@ fn every_row_comes_in_with_where_it_came_from_or_is_named() {
     let choices = Store::open_read_only(&db).unwrap().choices().unwrap();
     let origins: Vec<_> = choices.iter().map(|choice| choice.origin.clone().expect("an origin")).collect();
     assert_eq!(origins.iter().map(|origin| origin.line).collect::<Vec<_>>(), [2, 4]);
-    assert!(origins.iter().all(|origin| origin.file == file.display().to_string() && !origin.imported_at.is_empty()));
-    assert_eq!(origins[0].file_hash.len(), 64, "{}", origins[0].file_hash);
+    assert!(
+        origins
+            .iter()
+            .all(|origin| origin.source.file == file.display().to_string() && !origin.source.imported_at.is_empty())
+    );
+    assert_eq!(origins[0].source.file_hash.len(), 64, "{}", origins[0].source.file_hash);
     assert_eq!(fs::read(&file).unwrap(), before, "inputs are not edited");
     assert_eq!(code(&import(&db, &[&file], &["--strict"])), 1, "a rejected row counts if it is strict");
 }

@@ -10,26 +10,28 @@
 //! | `family` | the families as one table |
 //! | `detect` | which family a file is of |
 //! | `read` | rows become choices and problems |
-//! | `write` | and back, as they were spelled or as a family spells them |
+//! | `write`, `untuned` | and back, as they were spelled or as a family spells them |
 //!
 //! The files know no library build, no baseline and no date.
 
 mod detect;
 mod family;
 mod read;
+mod untuned;
 mod write;
 
 use std::path::Path;
 
 use super::sheet::Sheet;
-use super::{Content, ReadError, ReadOptions};
+use super::{Found, ReadError, ReadOptions};
 use crate::atomic::{self, WriteError};
 use crate::choice::Choice;
 use crate::problem::Problem;
 use crate::solution::Params;
 
 pub use family::Family;
-pub use write::{Like, Written, family_of, to_text_like, untuned_text};
+pub use untuned::{untuned_text, untuned_text_like_origin};
+pub use write::{Like, Written, family_of, to_text_like};
 pub(super) use write::{Texts, write_columns};
 
 /// Today's columns of the bf16 table in AITER's order.
@@ -68,8 +70,13 @@ fn is_null(text: &str) -> bool {
 }
 
 /// Reads a table of any family; `name` is the file's, without folders.
-pub(super) fn read(sheet: Sheet<'_>, name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
-    read::read(detect::find(sheet, name, options)?, options)
+pub(super) fn read<T>(
+    sheet: Sheet<'_>,
+    name: &str,
+    options: &ReadOptions,
+    keep: &mut impl FnMut(u64, Choice) -> T,
+) -> Result<Found<T>, ReadError> {
+    read::read(detect::find(sheet, name, options)?, options, keep)
 }
 
 /// A choice that a table cannot hold.

@@ -6,6 +6,8 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use std::borrow::Cow;
+
 use super::cells::{escape, unescape};
 use super::column::flag;
 use super::limits::excerpt;
@@ -65,7 +67,8 @@ fn part<T: FromStr>(name: &str, text: &str) -> Result<T, Reason> {
 }
 
 fn read_one(text: &str) -> Result<Baseline, Reason> {
-    let parts: Vec<String> = text.split('|').take(PARTS + 1).map(unescape).collect::<Result<_, _>>()?;
+    let parts: Vec<String> =
+        text.split('|').take(PARTS + 1).map(|part| unescape(part).map(Cow::into_owned)).collect::<Result<_, _>>()?;
     let parts: [String; PARTS] =
         parts.try_into().map_err(|_| format!("baselines: '{}' has not {PARTS} parts", excerpt(text)))?;
     let [via, library, version, revision, index, name, params, form, workspace, numerics, same_bits, graph, us] = parts;
@@ -77,9 +80,9 @@ fn read_one(text: &str) -> Result<Baseline, Reason> {
         return Err(format!("baselines: us is '{}': a finite number above 0 is expected", excerpt(&us)));
     }
     let solution = Solution {
-        build: Build { library, version, revision },
+        build: Build { library, version, revision }.into(),
         index: part("index", &index)?,
-        name,
+        name: name.into(),
         params: part("params", &params)?,
         weight_form: part("weight_form", &form)?,
         workspace_bytes: part("workspace_bytes", &workspace)?,

@@ -5,6 +5,8 @@
 //! writers of our own columns [`escape`] them. On single lines the grammar is that of the `csv` crate (a test compares
 //! the two), save that text after a closing quote is an error.
 
+use std::borrow::Cow;
+
 use super::limits::FIELDS_MAX;
 use super::scan::positions;
 
@@ -183,9 +185,9 @@ pub(crate) fn escape(text: &str, out: &mut String) {
 }
 
 /// Undoes [`escape`].
-pub(crate) fn unescape(text: &str) -> Result<String, String> {
+pub(crate) fn unescape(text: &str) -> Result<Cow<'_, str>, String> {
     if !text.contains('\\') {
-        return Ok(text.to_owned());
+        return Ok(Cow::Borrowed(text));
     }
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -203,7 +205,7 @@ pub(crate) fn unescape(text: &str) -> Result<String, String> {
             None => return Err("a backslash at the end of a cell".into()),
         }
     }
-    Ok(out)
+    Ok(Cow::Owned(out))
 }
 
 /// Is there nothing but blanks?
@@ -257,7 +259,8 @@ mod tests {
                 writer.text(text);
             }
             prop_assert!(!line.contains('\n'));
-            let back: Vec<String> = split(&line).unwrap().iter().map(|cell| unescape(cell).unwrap()).collect();
+            let back: Vec<String> =
+                split(&line).unwrap().iter().map(|cell| unescape(cell).unwrap().into_owned()).collect();
             prop_assert_eq!(back, texts);
         }
 

@@ -1,5 +1,6 @@
 //! Typed cells: a column reads its cell from a row, or says what it should have been.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -16,7 +17,7 @@ impl Column {
     }
 
     /// Free text of ours.
-    pub(crate) fn unescaped(self, row: &Cells) -> Result<String, Reason> {
+    pub(crate) fn unescaped(self, row: &Cells) -> Result<Cow<'_, str>, Reason> {
         unescape(self.text(row)).map_err(|why| format!("{}: {why}", self.name))
     }
 

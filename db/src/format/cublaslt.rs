@@ -6,11 +6,11 @@
 //! that is only a pointer as 0 (cuBLAS) or as neither 0 nor 1 (cuBLASLt's `beta=?`). Lines that a page has shortened
 //! are rejected with what they lack.
 //!
-//! The reader is that of all logs, in [`crate::format::hipblaslt`].
+//! The reader is that of all logs, [`crate::format::log`].
 
 use std::path::Path;
 
-use super::{Content, ReadError, ReadOptions, hipblaslt};
+use super::{Content, ReadError, ReadOptions, hipblaslt, log};
 
 /// Marks of the two loggers.
 const MARKS: [&[u8]; 2] = [b"[cublasLt]", b"! cuBLAS ("];
@@ -27,7 +27,7 @@ pub(crate) fn recognise(_name: &str, head: &[u8]) -> bool {
 /// # Errors
 /// Too many distinct calls.
 pub(crate) fn read(file: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Content, ReadError> {
-    hipblaslt::log::read(file, bytes, options)
+    log::read(file, bytes, options)
 }
 
 #[cfg(test)]

@@ -104,7 +104,13 @@ pub fn differences(original: &[u8], written: &[u8], left_out: &[(u64, String)]) 
         if is_first {
             header = Some(old.text);
         }
+        let is_kept = new.first().is_some_and(|line| line.text == old.text);
         match (is_blank_line(old.text), is_row, left_out) {
+            // What is not a row may have been written all the same.
+            (true, ..) | (_, false, None) if is_kept => {
+                walk.pair(old, new[0]);
+                new = &new[1..];
+            }
             (true, ..) => walk.whole(old, Cause::BlankLine),
             (_, _, Some(why)) => walk.whole(old, Cause::LeftOut(why.clone())),
             (_, false, _) if !is_first => walk.whole(old, Cause::RepeatedHeader),

@@ -173,6 +173,14 @@ impl<T> Read<T> {
         }
     }
 
+    /// Each row, with its line, made something else.
+    pub(crate) fn map<U>(self, mut change: impl FnMut(u64, T) -> U) -> Read<U> {
+        let Read { file, format, rows, rejected, warnings } = self;
+        let rows =
+            rows.into_iter().map(|Sourced { line, value }| Sourced { line, value: change(line, value) }).collect();
+        Read { file, format, rows, rejected, warnings }
+    }
+
     /// The rows without their lines.
     pub fn into_values(self) -> impl Iterator<Item = T> {
         self.rows.into_iter().map(|row| row.value)

@@ -187,8 +187,8 @@ fn warn_unknown<T>(read: &mut Read<T>, sheet: &Sheet<'_>, spec: &Spec) {
 }
 
 /// The cells of `row` under the file's own column names.
-fn spelled(names: &[String], row: &Cells) -> Vec<(String, String)> {
-    names.iter().enumerate().map(|(at, name)| (name.clone(), row.get(at).to_owned())).collect()
+fn spelled<'r>(names: &'r [String], row: &'r Cells) -> impl Iterator<Item = (&'r str, &'r str)> + Clone {
+    names.iter().enumerate().map(|(at, name)| (name.as_str(), row.get(at)))
 }
 
 /// pandas and people write nothing in several ways.
@@ -311,9 +311,9 @@ impl Columns {
         let kernel = |column: Column| Some(column.text(row)).filter(|name| !is_null(name)).unwrap_or_default();
         let [first, second] = self.kernels.map(kernel);
         Ok(Solution {
-            build: Build::unknown(LIBRARY),
+            build: Build::unknown(LIBRARY).into(),
             index: 0,
-            name: if second.is_empty() { first.to_owned() } else { format!("{first};{second}") },
+            name: if second.is_empty() { first.into() } else { format!("{first};{second}").into() },
             params,
             weight_form: WeightForm::Preshuffled,
             workspace_bytes: 0,

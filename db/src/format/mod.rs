@@ -13,6 +13,7 @@
 //! | hipBLASLt logs, tuning and override files | [`hipblaslt`] | yes | yes |
 //! | rocBLAS logs and override files | [`rocblas`] | yes | yes |
 //! | cuBLASLt logs | [`cublaslt`] | yes | |
+//! | the lines of all logs, of AITER and TunableOp too | [`log`] | yes | |
 //!
 //! [`read`] finds out what a file is and reads it. The two native tables and AITER's GEMM tables share one CSV core
 //! (`sheet`) and are told apart here by their header. Every other module offers two functions, which [`parse`] asks in
@@ -37,9 +38,12 @@ mod differences;
 mod error;
 pub mod fmoe;
 pub mod hipblaslt;
+mod intern;
 pub mod limits;
 mod linear;
+pub mod log;
 pub(crate) mod origin;
+mod pieces;
 pub mod rocblas;
 mod scan;
 mod sheet;
@@ -156,14 +160,11 @@ pub struct ReadOptions {
     pub family: Option<Family>,
     /// The weight type of AITER rows of before `q_dtype_w` was a column; without it such rows are rejected.
     pub weight_dtype: Option<DType>,
-    /// Does each choice get its [`Origin`](crate::choice::Origin)?
+    /// Does each choice get its [`Origin`](crate::Origin)?
     pub keep_origin: bool,
     /// What origins say about when they were imported, RFC 3339.
     pub imported_at: String,
 }
-
-/// [`ReadOptions`], as they were called when only choices had any.
-pub type ChoiceOptions = ReadOptions;
 
 /// What a file holds: that is decided by its format.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,20 +204,42 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Content, ReadError> {
 /// # Errors
 /// As for [`read`].
 pub fn parse(file: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Content, ReadError> {
+    Ok(match parse_with(file, bytes, options, |_, choice| choice)? {
+        Found::Choices(read) => Content::Choices(read),
+        Found::Problems(read) => Content::Problems(read),
+    })
+}
+
+/// [`Content`], with what a caller made of each choice.
+enum Found<T> {
+    Choices(Read<T>),
+    Problems(Read<Recorded>),
+}
+
+/// [`parse`], each choice going through `keep` with its line as soon as it is read.
+fn parse_with<T>(
+    file: &Path,
+    bytes: &[u8],
+    options: &ReadOptions,
+    mut keep: impl FnMut(u64, Choice) -> T,
+) -> Result<Found<T>, ReadError> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let text = bytes.strip_prefix(sheet::BOM).unwrap_or(bytes);
     let head = &text[..text.len().min(HEAD_BYTES)];
     if let Some((_, read)) = MODULES.iter().find(|(recognise, _)| recognise(&name, head)) {
-        return read(file, text, options);
+        return Ok(match read(file, text, options)? {
+            Content::Choices(read) => Found::Choices(read.map(keep)),
+            Content::Problems(read) => Found::Problems(read),
+        });
     }
     let sheet = Sheet::new(file, bytes)?;
     if let Some(header) = sheet.fits(&tuned::SPEC) {
-        return tuned::read(&sheet, &header, options).map(Content::Choices);
+        return tuned::read(&sheet, &header, options, &mut keep).map(Found::Choices);
     }
     if let Some(header) = sheet.fits(&untuned::SPEC) {
-        return untuned::read(&sheet, &header).map(Content::Problems);
+        return untuned::read(&sheet, &header).map(Found::Problems);
     }
-    aiter::read(sheet, &name, options)
+    aiter::read(sheet, &name, options, &mut keep)
 }
 
 /// Reads a file of choices.
@@ -235,6 +258,18 @@ pub fn parse_choices(file: &Path, bytes: &[u8], options: &ReadOptions) -> Result
     match parse(file, bytes, options)? {
         Content::Choices(read) => Ok(read),
         Content::Problems(read) => Err(wrong_kind(file, read.format, "problems", "choices")),
+    }
+}
+
+/// Reads a file of choices, each of which goes to `take` with its line as soon as it is read, so that they never stand in
+/// memory together. What comes back has their lines, and everything else that was found.
+///
+/// # Errors
+/// As for [`read_choices`]; some choices may have gone to `take` by then.
+pub fn each_choice(path: &Path, options: &ReadOptions, take: impl FnMut(u64, Choice)) -> Result<Read<()>, ReadError> {
+    match parse_with(path, &read_file(path)?, options, take)? {
+        Found::Choices(read) => Ok(read),
+        Found::Problems(read) => Err(wrong_kind(path, read.format, "problems", "choices")),
     }
 }
 

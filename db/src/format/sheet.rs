@@ -207,6 +207,21 @@ impl<'b> Sheet<'b> {
         self.whole
     }
 
+    /// All of its text: every byte but a mark before the first.
+    pub(crate) fn text(&self) -> &'b [u8] {
+        self.bytes
+    }
+
+    /// The line of the header, from 1.
+    pub(crate) fn header_line(&self) -> u64 {
+        self.header_line
+    }
+
+    /// Is a line with this text the header again?
+    pub(crate) fn is_header(&self, text: &[u8]) -> bool {
+        *text == *self.header_text
+    }
+
     /// The header under the names of `spec`, which it must match.
     pub(crate) fn header<'s>(&'s self, spec: &'s Spec) -> Header<'s> {
         Header { names: &self.names, spec }

@@ -10,14 +10,16 @@ use super::aiter::{self, split_k};
 use super::baselines::{self, known, known_text};
 use super::cells::{Cells, LineWriter};
 use super::error::{Read, ReadError};
+use super::intern::Interner;
 use super::limits::{FIELDS_MAX, excerpt};
 use super::linear::LinearColumns;
 use super::origin::Origins;
 use super::sheet::{Column, Header, Reason, Sheet, Spec};
 use super::{Format, ReadOptions, cells};
 use crate::atomic::{self, WriteError};
-use crate::choice::{Choice, Origin, Ratio};
-use crate::device::{Build, Device};
+use crate::choice::{Choice, Ratio};
+use crate::device::Device;
+use crate::origin::{Origin, Shared, Source};
 use crate::solution::{Params, Solution};
 
 /// Our columns, behind AITER's.
@@ -115,11 +117,11 @@ fn write_row(out: &mut String, choice: &Choice) {
 }
 
 fn write_origin(line: &mut LineWriter<'_>, origin: &Origin) {
-    let Origin { file, line: number, file_hash, format, imported_at, cells } = origin;
-    line.text(file).cell(number).text(file_hash).text(format).text(imported_at);
+    let Source { file, file_hash, format, imported_at, .. } = &*origin.source;
+    line.text(file).cell(origin.line).text(file_hash).text(format).text(imported_at);
     // `name#cell|name#cell|…`: neither separator stands in an escaped text.
     let mut compact = String::new();
-    for (name, cell) in cells {
+    for (name, cell) in origin.cells() {
         cells::escape(name, &mut compact);
         compact.push('#');
         cells::escape(cell, &mut compact);
@@ -140,19 +142,22 @@ impl OriginColumns {
         Some(OriginColumns(columns))
     }
 
-    fn read(&self, row: &Cells) -> Result<Option<Origin>, Reason> {
+    fn read(&self, row: &Cells, shared: &Shared) -> Result<Option<Origin>, Reason> {
         let [file, line, file_hash, format, imported_at, compact] = self.0;
         if file.text(row).is_empty() && file_hash.text(row).is_empty() {
             return Ok(None);
         }
-        Ok(Some(Origin {
-            file: file.unescaped(row)?,
-            line: line.whole(row)?,
-            file_hash: file_hash.unescaped(row)?,
-            format: format.unescaped(row)?,
-            imported_at: imported_at.unescaped(row)?,
-            cells: read_cells(compact.text(row)).map_err(|why| format!("{}: {why}", compact.name))?,
-        }))
+        let cells = read_cells(compact.text(row)).map_err(|why| format!("{}: {why}", compact.name))?;
+        let (columns, cells): (Vec<String>, Vec<String>) = cells.into_iter().unzip();
+        let source = Source {
+            file: file.unescaped(row)?.into_owned(),
+            file_hash: file_hash.unescaped(row)?.into_owned(),
+            format: format.unescaped(row)?.into_owned(),
+            imported_at: imported_at.unescaped(row)?.into_owned(),
+            columns,
+        };
+        let source = shared.source(|have| *have == source, || source.clone());
+        Ok(Some(Origin::new(source, line.whole(row)?, cells.iter().map(String::as_str))))
     }
 }
 
@@ -163,7 +168,7 @@ fn read_cells(compact: &str) -> Result<Vec<(String, String)>, Reason> {
             return Err(format!("more than {ORIGIN_CELLS_MAX} cells"));
         }
         let (name, cell) = part.split_once('#').ok_or_else(|| format!("'{}' is not name#cell", excerpt(part)))?;
-        found.push((cells::unescape(name)?, cells::unescape(cell)?));
+        found.push((cells::unescape(name)?.into_owned(), cells::unescape(cell)?.into_owned()));
     }
     Ok(found)
 }
@@ -184,7 +189,12 @@ struct Columns {
 }
 
 /// Reads our table. A row that says where it was imported from keeps that; one that does not comes from this file.
-pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>, options: &ReadOptions) -> Result<Read<Choice>, ReadError> {
+pub(super) fn read<T>(
+    sheet: &Sheet<'_>,
+    header: &Header<'_>,
+    options: &ReadOptions,
+    keep: &mut impl FnMut(u64, Choice) -> T,
+) -> Result<Read<T>, ReadError> {
     let mut ours = [header.get("problem"); OURS.len()];
     for (column, name) in ours.iter_mut().zip(OURS) {
         *column = header.get(name);
@@ -203,44 +213,46 @@ pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>, options: &ReadOptions
     };
     let origins = Origins::of(sheet.file(), sheet.whole(), Format::Tuned, options);
     let carried = OriginColumns::of(header);
+    let (shared, interner) = (Shared::default(), Interner::of(sheet.text().len()));
     sheet.read(Format::Tuned, |line, row| {
-        let mut choice = columns.read(row)?;
+        let mut choice = columns.read(row, &interner)?;
         if let Some(origins) = &origins {
-            let origin = carried.as_ref().map_or(Ok(None), |columns| columns.read(row))?;
-            choice.origin = Some(origin.map_or_else(|| origins.at(line.number, Vec::new()), Arc::new));
+            let origin = carried.as_ref().map_or(Ok(None), |columns| columns.read(row, &shared))?;
+            choice.origin = Some(origin.map_or_else(|| origins.at(line.number, []), Arc::new));
         }
-        Ok(choice)
+        Ok(keep(line.number, choice))
     })
 }
 
 impl Columns {
     #[rustfmt::skip]
-    fn read(&self, row: &Cells) -> Result<Choice, Reason> {
+    fn read(&self, row: &Cells, interner: &Interner) -> Result<Choice, Reason> {
         let [problem, vendor, memory_gib, chip_id, partition, last_level_cache_bytes, version, revision, params,
             weight_form, workspace_bytes, numerics, deterministic, graph_safe, ratio, ratio_low, ratio_high, verdict,
             baselines, error_over_bound, pack_us, count, tuned_at] = self.ours;
         let partition = partition.unescaped(row)?;
         let device = Device {
             vendor: vendor.parsed(row)?,
-            arch: self.gfx.unescaped(row)?,
+            arch: String::new(),
             compute_units: self.cu_num.whole(row)?,
             memory_gib: memory_gib.whole_or_none(row)?,
             chip_id: hex_or_none(chip_id, row)?,
-            partition: (!partition.is_empty()).then_some(partition),
+            partition: (!partition.is_empty()).then(|| partition.into_owned()),
             last_level_cache_bytes: last_level_cache_bytes.whole(row)?,
         };
+        let device = interner.device(&self.gfx.unescaped(row)?, device);
         let property = |column: Column| {
             known(column.text(row)).ok_or_else(|| column.refuse(row, "true, false or nothing"))
         };
         let solution = Solution {
-            build: Build {
-                library: self.libtype.unescaped(row)?,
-                version: version.unescaped(row)?,
-                revision: revision.unescaped(row)?,
-            },
+            build: interner.build(
+                &self.libtype.unescaped(row)?,
+                &version.unescaped(row)?,
+                &revision.unescaped(row)?,
+            ),
             index: self.solidx.whole(row)?,
-            name: self.kernel_name.unescaped(row)?,
-            params: self.params(params, row)?,
+            name: interner.name(&self.kernel_name.unescaped(row)?),
+            params: self.params(params, row, interner)?,
             weight_form: weight_form.parsed(row)?,
             workspace_bytes: workspace_bytes.whole(row)?,
             numerics: numerics.parsed(row)?,
@@ -267,14 +279,17 @@ impl Columns {
                 _ => Some(pack_us.not_negative(row)?),
             },
             count: count.whole(row)?,
-            tuned_at: tuned_at.unescaped(row)?,
+            tuned_at: tuned_at.unescaped(row)?.into_owned(),
             origin: None,
         })
     }
 
     /// The parameters, with which `splitK` must agree: it is their `split_k` for AITER's eyes.
-    fn params(&self, params: Column, row: &Cells) -> Result<Params, Reason> {
-        let parsed: Params = params.unescaped(row)?.parse().map_err(|error| format!("{}: {error}", params.name))?;
+    fn params(&self, params: Column, row: &Cells, interner: &Interner) -> Result<Params, Reason> {
+        let parsed: Params = match params.unescaped(row)?.as_ref() {
+            "" => interner.no_params(),
+            text => text.parse().map_err(|error| format!("{}: {error}", params.name))?,
+        };
         let shown: i64 = self.split_k.whole(row)?;
         match split_k(&parsed) {
             want if want == shown => Ok(parsed),

@@ -4,6 +4,7 @@
 //! canonical key, says everything; a row whose other columns contradict it is rejected. AITER's own untuned files are
 //! read by [`super::aiter`].
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use super::cells::{Cells, LineWriter};
@@ -61,7 +62,9 @@ struct Ours {
 
 impl Ours {
     fn read(&self, linear: &LinearColumns, row: &Cells) -> Result<Recorded, Reason> {
-        let text = |column: Option<Column>| column.map_or(Ok(String::new()), |column| column.unescaped(row));
+        let text = |column: Option<Column>| {
+            column.map_or(Ok(String::new()), |column| column.unescaped(row).map(Cow::into_owned))
+        };
         let bare = Recorded::bare(linear.read_beside(self.problem, row)?);
         Ok(Recorded {
             count: self.count.map_or(Ok(0), |column| column.whole_or_default(row))?,

@@ -121,7 +121,7 @@ impl Config<'_> {
                             (piece::ENTRY, &self.text[member.start..member.end]),
                             (piece::TAIL, &self.text[tail_start..]),
                         ];
-                        origins.at(line, pieces.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec())
+                        origins.at(line, pieces)
                     });
                     previous_end = member.end;
                     read.rows.push(Sourced { line, value: choice });
@@ -141,9 +141,9 @@ impl Config<'_> {
             params = params.with(TRITON_VERSION, version);
         }
         let solution = Solution {
-            build: Build::unknown(self.name.backend.as_deref().unwrap_or(LIBRARY)),
+            build: Build::unknown(self.name.backend.as_deref().unwrap_or(LIBRARY)).into(),
             index: 0,
-            name: String::new(),
+            name: "".into(),
             params,
             weight_form: WeightForm::Plain,
             workspace_bytes: 0,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use crate::choice::Choice;
 use crate::device::{Build, Device, Environment};
@@ -58,7 +59,7 @@ pub(crate) struct Place {
     device: Device,
     /// The known builds of the winner and of the baseline that its ratio is against. Rows of files that know no builds
     /// have none, whatever their library: they are rivals, as in their own tools.
-    builds: Vec<Build>,
+    builds: Vec<Arc<Build>>,
     /// What else tells apart rows of one problem in the tool they come from, by name.
     labels: Vec<(&'static str, String)>,
 }
@@ -78,14 +79,14 @@ impl Place {
     pub(crate) fn of(choice: &Choice) -> Place {
         let solution = &choice.solution;
         let baseline = choice.baselines.first().map(|baseline| &baseline.solution.build);
-        let mut builds: Vec<Build> =
+        let mut builds: Vec<Arc<Build>> =
             baseline.into_iter().chain([&solution.build]).filter(|build| build.is_known()).cloned().collect();
         builds.sort();
         builds.dedup();
         let tag = solution.params.get(TAG).map(|tag| (TAG, tag.to_owned()));
         let library = choice.time_us.is_nan().then(|| (UNTIMED_LIBRARY, solution.library().to_owned()));
         Place {
-            device: Device { last_level_cache_bytes: 0, ..choice.device.clone() },
+            device: Device { last_level_cache_bytes: 0, ..(*choice.device).clone() },
             builds,
             labels: tag.into_iter().chain(library).collect(),
         }
@@ -94,8 +95,8 @@ impl Place {
     /// The same as an environment, for a store: rows are rivals exactly where their problems and these are equal.
     pub(crate) fn environment(self, choice: &Choice) -> Environment {
         Environment {
-            device: choice.device.clone(),
-            builds: self.builds,
+            device: (*choice.device).clone(),
+            builds: self.builds.iter().map(|build| (**build).clone()).collect(),
             driver: String::new(),
             vars: self.labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }

@@ -25,7 +25,8 @@ use std::sync::Arc;
 use crate::atomic::WriteError;
 use crate::choice::{Choice, Constraints};
 use crate::device::Environment;
-use crate::format::{self, Format, ReadError, ReadOptions, Rejected};
+use crate::format::limits::WARNINGS_MAX;
+use crate::format::{self, Format, ReadError, ReadOptions, Rejected, Warning};
 use source::{Lines, Rows, Spot};
 use tally::{Tally, Winner};
 
@@ -61,6 +62,9 @@ pub enum MergeError {
         /// The source.
         path: PathBuf,
     },
+    /// A table turned into something else after its first lines.
+    #[error(transparent)]
+    Later(ReadError),
     /// Over [`ROWS_MAX`].
     #[error("more than {ROWS_MAX} rows: merge in parts, and then the results")]
     TooManyRows,
@@ -123,6 +127,8 @@ pub struct SourceReport {
     pub rejected: u64,
     /// The first [`REJECTED_NAMED_MAX`] of them.
     pub rejections: Vec<Rejected>,
+    /// What was assumed or passed over, at most [`WARNINGS_MAX`].
+    pub warnings: Vec<Warning>,
 }
 
 impl SourceReport {
@@ -135,6 +141,13 @@ impl SourceReport {
         self.rejected += 1;
         if self.rejections.len() < REJECTED_NAMED_MAX {
             self.rejections.push(rejected);
+        }
+    }
+
+    /// A table that is read in parts says the same of each.
+    fn warn(&mut self, warning: Warning) {
+        if self.warnings.len() < WARNINGS_MAX && !self.warnings.iter().any(|known| known.what == warning.what) {
+            self.warnings.push(warning);
         }
     }
 
@@ -167,7 +180,8 @@ impl Merge {
     /// Takes the rows of a file of choices, of any format but SQLite's; the file is not edited.
     ///
     /// # Errors
-    /// It cannot be read, or holds something else. Rows that cannot be read are no error: they are in the report.
+    /// It cannot be read, or holds something else: [`MergeError::Read`] then, and the merge is what it was. After any other
+    /// the merge is not to be used. Rows that cannot be read are no error: they are in the report.
     pub fn add_file(&mut self, path: &Path, options: &ReadOptions) -> Result<(), MergeError> {
         let name = path.display().to_string();
         let Some(mut lines) = Lines::open(path, options)? else {
@@ -177,14 +191,16 @@ impl Merge {
         };
         let mut report = SourceReport { name, format: Some(lines.format()), ..SourceReport::default() };
         let (tally, source) = (&mut self.tally, self.sources.len() as u32);
-        let mut rejected = Vec::new();
+        let (mut rejected, mut warnings) = (Vec::new(), Vec::new());
         lines.scan(
             |choice, spot| {
                 report.rows += 1;
                 tally.note(choice, source, spot)
             },
             |row| rejected.push(row),
+            |warning| warnings.push(warning),
         )?;
+        warnings.into_iter().for_each(|warning| report.warn(warning));
         rejected.into_iter().for_each(|row| report.reject(row));
         self.reports.push(report);
         self.sources.push(Rows::Lines(lines));
@@ -198,6 +214,7 @@ impl Merge {
     pub fn add_read(&mut self, name: impl Into<String>, read: format::Read<Choice>) -> Result<(), MergeError> {
         let mut report = SourceReport { name: name.into(), format: Some(read.format), ..SourceReport::default() };
         read.rejected.into_iter().for_each(|row| report.reject(row));
+        report.warnings = read.warnings;
         let rows = read.rows.into_iter().map(|row| (row.line, Row::bare(row.value)));
         self.hold(report, rows)
     }

@@ -40,9 +40,9 @@ impl Default for Figures {
 
 pub(crate) fn choice(f: Figures) -> Choice {
     let solution = Solution {
-        build: Build { library: "hipblaslt".into(), version: f.version.into(), revision: String::new() },
+        build: Build { library: "hipblaslt".into(), version: f.version.into(), revision: String::new() }.into(),
         index: f.index,
-        name: format!("Cijk_{}", f.index),
+        name: format!("Cijk_{}", f.index).into(),
         params: Params::new(),
         weight_form: WeightForm::Plain,
         workspace_bytes: 0,
@@ -63,7 +63,8 @@ pub(crate) fn choice(f: Figures) -> Choice {
             chip_id: None,
             partition: None,
             last_level_cache_bytes: 0,
-        },
+        }
+        .into(),
         solution,
         time_us: f.time_us,
         ratio: Ratio { estimate: f.high, low: f.high, high: f.high },

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 use super::{MergeError, Row};
 use crate::choice::Choice;
 use crate::format::limits::LINE_BYTES_MAX;
-use crate::format::{self, Content, Format, Read, ReadOptions, Rejected};
+use crate::format::{self, Content, Format, Read, ReadOptions, Rejected, Warning};
+use crate::origin::{Origin, Shared, Source};
 
 /// Lines that are parsed together: enough to forget the cost of the header, which is parsed with them.
 const BATCH_LINES: usize = 2048;
@@ -76,6 +77,8 @@ struct Batch {
 pub(super) struct Text {
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<usize>,
+    /// The line that had no end in its file, where there is one.
+    unended: Option<usize>,
 }
 
 /// What a line was.
@@ -219,13 +222,18 @@ impl Lines {
         &mut self,
         mut each: impl FnMut(&Choice, Spot) -> Result<(), MergeError>,
         mut reject: impl FnMut(Rejected),
+        mut warn: impl FnMut(Warning),
     ) -> Result<(), MergeError> {
         let mut hasher = blake3::Hasher::new();
         let plain = ReadOptions { keep_origin: false, ..self.options.clone() };
         for batch in self.batches()? {
             let (batch, too_long) = batch?;
             too_long.into_iter().for_each(&mut reject);
-            let Read { rows, rejected, .. } = format::parse_choices(&self.path, &batch.bytes, &plain)?;
+            let read = format::parse_choices(&self.path, &batch.bytes, &plain).map_err(MergeError::Later)?;
+            let Read { rows, rejected, warnings, .. } = read;
+            for warning in warnings {
+                warn(Warning { line: warning.line.map(|line| batch.spot(line).line), ..warning });
+            }
             for row in rows {
                 each(&row.value, batch.spot(row.line))?;
             }
@@ -246,18 +254,29 @@ impl Lines {
         let text = self.text(spots)?;
         let bytes = [&self.header, &text.bytes[..]].concat();
         let options = ReadOptions { keep_origin: true, ..self.options.clone() };
-        let Read { rows, rejected, .. } = format::parse_choices(&self.path, &bytes, &options)?;
+        let Read { mut rows, rejected, .. } = format::parse_choices(&self.path, &bytes, &options)?;
         // Both passes read the same bytes by the same rules, unless the file changed.
         if !rejected.is_empty() || rows.len() != spots.len() {
             return Err(MergeError::Changed { path: self.path.clone() });
         }
         // The reader saw some lines of the file and took them for all of it.
-        let seen_hash = blake3::hash(&bytes).to_hex();
+        let mut seen_hashes = vec![blake3::hash(&bytes).to_hex()];
+        if let Some(at) = text.unended {
+            // Its origin is to say so: read by itself it is the last line again.
+            let start = at.checked_sub(1).map_or(0, |before| text.ends[before]);
+            let last = [&self.header, &text.bytes[start..text.ends[at] - 1]].concat();
+            let Read { rows: alone, .. } = format::parse_choices(&self.path, &last, &options)?;
+            rows.splice(at..=at, alone);
+            seen_hashes.push(blake3::hash(&last).to_hex());
+        }
+        let shared = Shared::default();
         let row = |(mut choice, spot): (Choice, &Spot)| {
-            if let Some(origin) = choice.origin.as_mut().filter(|origin| origin.file_hash == seen_hash.as_str()) {
-                let origin = Arc::make_mut(origin);
-                origin.line = spot.line;
-                origin.file_hash.clone_from(&self.hash);
+            let is_seen = |origin: &Origin| seen_hashes.iter().any(|hash| origin.source.file_hash == hash.as_str());
+            if let Some(origin) = choice.origin.as_mut().filter(|origin| is_seen(origin)) {
+                let whole = || Source { file_hash: self.hash.clone(), ..(*origin.source).clone() };
+                let is_it = |have: &Source| have.file_hash == self.hash && have.columns == origin.source.columns;
+                let source = shared.source(is_it, whole);
+                *origin = Arc::new(Origin::clone(origin).moved(source, spot.line));
             }
             Row::bare(choice)
         };
@@ -291,6 +310,7 @@ impl Lines {
             // Only the last line of a file may lack its end, and it is the last of its run.
             if text.bytes.last().is_some_and(|&last| last != b'\n') {
                 text.bytes.push(b'\n');
+                text.unended = Some(text.ends.len() - 1);
                 if let Some(end) = text.ends.last_mut() {
                     *end += 1;
                 }

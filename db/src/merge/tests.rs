@@ -166,7 +166,7 @@ fn aiters_rows_with_blank_lines_bad_rows_and_no_final_newline_keep_their_lines()
     let told: Vec<_> = rows.iter().map(|c| (c.problem.m(), c.time_us, c.origin.as_ref().unwrap().line)).collect();
     assert_eq!(told, [(1, 7.0, 6), (2, 6.0, 7)]);
     let origin = rows[0].origin.as_ref().unwrap();
-    assert_eq!(origin.file_hash, blake3::hash(&before).to_hex().to_string());
+    assert_eq!(origin.source.file_hash, blake3::hash(&before).to_hex().to_string());
     assert_eq!(fs::read(&path).unwrap(), before, "inputs are never edited");
 }
 
@@ -280,4 +280,23 @@ fn merge_figures() {
         println!("{}: {} rows, {} won, lost {:?}", report.name, report.rows, report.won, report.lost);
     }
     assert_eq!(rows as u32, (FILES - 1) * STEP + ROWS);
+}
+
+#[test]
+fn a_last_line_without_an_end_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a8w8_tuned_gemm.csv");
+    let header = "gfx,cu_num,M,N,K,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio\n";
+    let row = |m: u32| format!("gfx942,80,{m},1280,8192,torch.int8,ck,34,2,20.50,k,1.02,510.5,0.0");
+    // The last line is the first of the result.
+    std::fs::write(&path, format!("{header}{}\n{}", row(4), row(1))).unwrap();
+    let mut merge = Merge::new();
+    merge.add_file(&path, &ReadOptions { imported_at: "2026-09-01".into(), ..ReadOptions::default() }).unwrap();
+    let choices = merge.finish().choices().unwrap();
+    let ends: Vec<_> = choices.iter().map(|choice| choice.origin.as_ref().unwrap().cell("")).collect();
+    assert_eq!(ends, [Some(""), None]);
+    let sources: Vec<_> = choices.iter().map(|choice| &choice.origin.as_ref().unwrap().source).collect();
+    let hash = blake3::hash(&std::fs::read(&path).unwrap()).to_hex();
+    assert!(sources.iter().all(|source| source.file_hash == hash.as_str() && source.imported_at == "2026-09-01"));
+    assert_eq!(choices.iter().map(|choice| choice.origin.as_ref().unwrap().line).collect::<Vec<_>>(), [3, 2]);
 }

@@ -10,8 +10,9 @@ use super::error::Fault;
 use super::origins::{Files, Origins, Stored};
 use super::words::{self, Promises};
 use super::{EnvironmentId, RunId, StoredChoice};
-use crate::choice::{Baseline, Choice, Constraints, Origin, Ratio};
+use crate::choice::{Baseline, Choice, Constraints, Ratio};
 use crate::device::{Device, Environment};
+use crate::origin::Origin;
 use crate::problem::Problem;
 use crate::solution::Solution;
 
@@ -45,7 +46,7 @@ pub(super) fn import<'c>(
     let mut origins = Origins::default();
     let mut environments: HashMap<&Device, EnvironmentId> = HashMap::new();
     for choice in choices {
-        let device = &choice.device;
+        let device: &Device = &choice.device;
         let environment = match environments.get(device) {
             Some(id) => *id,
             None => {
@@ -174,9 +175,12 @@ pub(super) fn has(
 }
 
 /// `each` of every choice, in the order in which their problems were first chosen.
-pub(super) fn load<T>(connection: &Connection, each: impl Fn(StoredChoice) -> T) -> Result<Vec<T>, Fault> {
+pub(super) fn load<T>(connection: &Connection, mut each: impl FnMut(StoredChoice) -> T) -> Result<Vec<T>, Fault> {
     let identities = words::solutions(connection, "", [])?;
-    let environments = words::environments(connection)?;
+    let environments: BTreeMap<i64, (Arc<Environment>, Arc<Device>)> = words::environments(connection)?
+        .into_iter()
+        .map(|(id, environment)| (id, (Arc::clone(&environment), Arc::new(environment.device.clone()))))
+        .collect();
     let constraints = words::constraints(connection)?;
     let files = Files::load(connection)?;
     let mut select = connection.prepare_cached(
@@ -194,10 +198,10 @@ pub(super) fn load<T>(connection: &Connection, each: impl Fn(StoredChoice) -> T)
         let mut c = Columns::of(row, "choice");
         let (id, environment, constraint, solution) = (c.get::<i64>()?, c.get::<i64>()?, c.get::<i64>()?, c.get()?);
         let dangling = |what| Fault::Damaged(format!("choice {id} refers to no {what}"));
-        let place = environments.get(&environment).ok_or_else(|| dangling("environment"))?;
+        let (place, device) = environments.get(&environment).ok_or_else(|| dangling("environment"))?;
         let choice = Choice {
             solution: Promises::read(&mut c)?.complete(solution, &identities)?,
-            device: place.device.clone(),
+            device: Arc::clone(device),
             problem: c.parse("problem")?,
             time_us: c.float()?,
             ratio: Ratio { estimate: c.float()?, low: c.float()?, high: c.float()? },

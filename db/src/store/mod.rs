@@ -302,6 +302,15 @@ impl Store {
         self.read(|connection| choices::load(connection, |stored| stored.choice))
     }
 
+    /// Every choice, oldest first, goes to `take`: they never stand in memory together.
+    ///
+    /// # Errors
+    /// As for every read; some choices may have gone to `take` by then.
+    pub fn each_choice(&self, mut take: impl FnMut(Choice)) -> Result<(), StoreError> {
+        // A list of nothings takes no memory.
+        self.read(|connection| choices::load(connection, |stored| take(stored.choice))).map(drop)
+    }
+
     /// Every choice with where and under which constraints it was made, oldest first.
     ///
     /// # Errors

@@ -1,12 +1,13 @@
 //! Where imported choices came from: the file once, then a line and its cells a choice.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::columns::bounded;
 use super::error::Fault;
-use crate::choice::Origin;
+use crate::origin::{Origin, Source};
 
 /// What a choice stores of its origin.
 #[derive(Debug)]
@@ -17,54 +18,33 @@ pub(super) struct Stored {
     pub(super) cells: String,
 }
 
-/// A file that rows were imported from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ImportedFile {
-    file: String,
-    file_hash: String,
-    format: String,
-    imported_at: String,
-    columns: Vec<String>,
-}
-
-impl ImportedFile {
-    fn is_of(&self, origin: &Origin) -> bool {
-        self.file == origin.file
-            && self.file_hash == origin.file_hash
-            && self.format == origin.format
-            && self.imported_at == origin.imported_at
-            && self.columns.iter().eq(origin.cells.iter().map(|(column, _)| column))
-    }
-}
-
 /// Stores origins; remembers the last file, since rows of one file come together.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
-    last: Option<(i64, ImportedFile)>,
+    last: Option<(i64, Arc<Source>)>,
 }
 
 impl Origins {
     /// What a choice is to store; the file is stored now if it is new.
     pub(super) fn save(&mut self, connection: &Connection, origin: &Origin) -> Result<Stored, Fault> {
-        let cells: Vec<&str> = origin.cells.iter().map(|(_, cell)| cell.as_str()).collect();
+        let cells: Vec<&str> = origin.cells().map(|(_, cell)| cell).collect();
         let cells = to_json(&cells)?;
         bounded("the cells of an imported row", &cells)?;
         let file = match &self.last {
-            Some((id, file)) if file.is_of(origin) => *id,
+            Some((id, source)) if Arc::ptr_eq(source, &origin.source) || *source == origin.source => *id,
             _ => self.file_id(connection, origin)?,
         };
         Ok(Stored { file, line: origin.line, cells })
     }
 
     fn file_id(&mut self, connection: &Connection, origin: &Origin) -> Result<i64, Fault> {
-        let Origin { file, file_hash, format, imported_at, .. } = origin.clone();
-        let columns: Vec<String> = origin.cells.iter().map(|(column, _)| column.clone()).collect();
-        let columns_text = to_json(&columns)?;
+        let Source { file, file_hash, format, imported_at, columns } = &*origin.source;
+        let columns_text = to_json(columns)?;
         let values = params![
-            bounded("the name of a file", &file)?,
-            bounded("the hash of a file", &file_hash)?,
-            bounded("the format of a file", &format)?,
-            bounded("a time stamp", &imported_at)?,
+            bounded("the name of a file", file)?,
+            bounded("the hash of a file", file_hash)?,
+            bounded("the format of a file", format)?,
+            bounded("a time stamp", imported_at)?,
             bounded("the columns of a file", &columns_text)?,
         ];
         let mut find = connection.prepare_cached(
@@ -79,14 +59,14 @@ impl Origins {
                 )?
                 .insert(values)?,
         };
-        self.last = Some((id, ImportedFile { file, file_hash, format, imported_at, columns }));
+        self.last = Some((id, Arc::clone(&origin.source)));
         Ok(id)
     }
 }
 
 /// All files that rows were imported from.
 #[derive(Debug)]
-pub(super) struct Files(HashMap<i64, ImportedFile>);
+pub(super) struct Files(HashMap<i64, Arc<Source>>);
 
 impl Files {
     pub(super) fn load(connection: &Connection) -> Result<Files, Fault> {
@@ -97,21 +77,19 @@ impl Files {
         while let Some(row) = rows.next()? {
             let columns = from_json(row.get_ref(5)?.as_str().unwrap_or_default(), "imported_file", "columns")?;
             let [file, file_hash, format, imported_at] = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
-            files.insert(row.get(0)?, ImportedFile { file, file_hash, format, imported_at, columns });
+            files.insert(row.get(0)?, Arc::new(Source { file, file_hash, format, imported_at, columns }));
         }
         Ok(Files(files))
     }
 
     /// The origin that was stored, if its file is there and has as many columns as the row has cells.
     pub(super) fn origin(&self, stored: &Stored) -> Result<Option<Origin>, Fault> {
-        let Some(file) = self.0.get(&stored.file) else { return Ok(None) };
+        let Some(source) = self.0.get(&stored.file) else { return Ok(None) };
         let cells: Vec<String> = from_json(&stored.cells, "choice", "imported_cells")?;
-        if cells.len() != file.columns.len() {
+        if cells.len() != source.columns.len() {
             return Ok(None);
         }
-        let ImportedFile { file, file_hash, format, imported_at, columns } = file.clone();
-        let cells = columns.into_iter().zip(cells).collect();
-        Ok(Some(Origin { file, line: stored.line, file_hash, format, imported_at, cells }))
+        Ok(Some(Origin::new(Arc::clone(source), stored.line, cells.iter().map(String::as_str))))
     }
 }
 

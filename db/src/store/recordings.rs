@@ -57,6 +57,7 @@ pub(super) fn load(connection: &Connection) -> Result<Vec<Recorded>, Fault> {
             workspace_bytes_max: c.optional_unsigned()?,
             library_file: c.get()?,
             library_build: c.get()?,
+            origin: None,
         });
     }
     Ok(merge(found))

@@ -51,8 +51,9 @@ fn build_id(connection: &Connection, build: &Build) -> Result<i64, Fault> {
 
 /// The number of the solution's identity (build, index, name, parameters, weight form), stored now if it is new.
 pub(super) fn solution_id(connection: &Connection, solution: &Solution) -> Result<i64, Fault> {
-    let Build { library, version, revision } = &solution.build;
-    let (name, parameters, form) = (&solution.name, solution.params.to_string(), solution.weight_form.name());
+    let Build { library, version, revision } = &*solution.build;
+    let (name, parameters, form): (&str, _, _) =
+        (&solution.name, solution.params.to_string(), solution.weight_form.name());
     let mut find = connection.prepare_cached(
         "SELECT id FROM solution
          WHERE build = (SELECT id FROM build WHERE library = ?1 AND version = ?2 AND revision = ?3)
@@ -90,9 +91,9 @@ pub(super) fn solutions(
         let mut c = Columns::of(row, "solution");
         let id: i64 = c.get()?;
         let solution = Solution {
-            build: Build { library: c.get()?, version: c.get()?, revision: c.get()? },
+            build: Arc::new(Build { library: c.get()?, version: c.get()?, revision: c.get()? }),
             index: c.get()?,
-            name: c.get()?,
+            name: c.get::<String>()?.into(),
             params: c.parse::<Params>("params")?,
             weight_form: c.parse("weight_form")?,
             workspace_bytes: 0,

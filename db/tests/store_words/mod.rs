@@ -42,9 +42,9 @@ pub fn problem(m: u32) -> Problem {
 
 pub fn solution(library: &str, index: i64) -> Solution {
     Solution {
-        build: build(library),
+        build: build(library).into(),
         index,
-        name: format!("Cijk_{index}"),
+        name: format!("Cijk_{index}").into(),
         params: Params::new().with("threads", 2).with("split_k", 4),
         weight_form: WeightForm::Prepacked,
         workspace_bytes: 32 << 20,
@@ -81,7 +81,7 @@ pub fn choice(m: u32) -> Choice {
     let baseline = |library: &str, time_us| Baseline { via: library.into(), solution: solution(library, -7), time_us };
     Choice {
         problem: problem(m),
-        device: device(),
+        device: device().into(),
         solution: solution("hipblaslt", i64::from(m % 50)),
         time_us: 12.5,
         ratio: Ratio { estimate: 0.8, low: 0.78, high: 0.82 },

@@ -26,7 +26,7 @@ fn choices(context: &CpuContext, rows: Vec<Recorded>) -> Vec<Choice> {
     let library = tgemm_kernels::library(context, "rten").unwrap();
     let choice = |row: Recorded| Choice {
         problem: row.problem,
-        device: context.environment().device.clone(),
+        device: context.environment().device.clone().into(),
         solution: library.candidates(&row.problem, Effort::Minimal, &Ask::default()).unwrap().remove(0),
         time_us: 1.0,
         ratio: Ratio { estimate: 0.5, low: 0.4, high: 0.6 },

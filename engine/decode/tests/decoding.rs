@@ -168,7 +168,7 @@ fn database(context: &CpuContext, rows: &[Recorded], library: &str) -> Database 
         let solution = library.candidates(&row.problem, Effort::Minimal, &Ask::default()).unwrap().pop().unwrap();
         Choice {
             problem: row.problem,
-            device: context.environment().device.clone(),
+            device: context.environment().device.clone().into(),
             solution,
             time_us: 1.0,
             ratio: Ratio { estimate: 0.5, low: 0.4, high: 0.6 },

@@ -43,9 +43,9 @@ const MARK: f32 = 0.25;
 
 fn solution(build: &Build, index: i64) -> Solution {
     Solution {
-        build: build.clone(),
+        build: build.clone().into(),
         index,
-        name: format!("toy{index}"),
+        name: format!("toy{index}").into(),
         params: Params::new(),
         weight_form: if index == 0 { WeightForm::Plain } else { WeightForm::Prepacked },
         workspace_bytes: 0,
@@ -216,7 +216,7 @@ fn site() -> Site {
 fn choice(m: u32, host: &Host, solution: Solution) -> Choice {
     Choice {
         problem: site().at(m).into(),
-        device: host.environment.device.clone(),
+        device: host.environment.device.clone().into(),
         solution,
         time_us: 1.0,
         ratio: Ratio { estimate: 0.5, low: 0.4, high: 0.6 },

@@ -34,11 +34,11 @@ fn a_borrowed_row_says_why_the_better_ones_did_not_answer() {
 #[test]
 fn no_hit_names_the_nearest_m_and_the_rows_of_other_places() {
     let mut elsewhere = choice(problem(300));
-    elsewhere.device = device("gfx942", 80);
+    elsewhere.device = device("gfx942", 80).into();
     let mut newer = choice(problem(320));
-    newer.solution.build = build("hipblaslt", "2.0");
+    newer.solution.build = build("hipblaslt", "2.0").into();
     let mut absent = choice(problem(320));
-    absent.solution.build = build("rocblas", "5.0");
+    absent.solution.build = build("rocblas", "5.0").into();
     let database = Database::from_choices([elsewhere, newer, absent, choice(problem(384))], &here());
     assert_eq!((database.len(), database.refused()), (1, 3));
     assert_eq!(

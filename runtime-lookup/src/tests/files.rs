@@ -7,6 +7,8 @@ use tgemm_db::format::tuned;
 use tgemm_db::{Constraints, DType, Problem, Site, WeightForm};
 
 use super::{choice, device, here};
+use crate::database::Builder;
+use crate::load::Origin;
 use crate::{Database, HitKind};
 
 fn problem(m: u32) -> Problem {
@@ -40,7 +42,7 @@ fn nothing_raises_and_the_report_says_what_became_of_each_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let mut elsewhere = choice(problem(4));
-    elsewhere.device = device("gfx950", 256);
+    elsewhere.device = device("gfx950", 256).into();
     let mut text = tuned::to_text(&[choice(problem(4)), elsewhere]);
     text.push_str("1,2,3\n");
     fs::write(path("good.csv"), text).unwrap();
@@ -119,4 +121,20 @@ fn the_database_of_a_sweep_serves_as_its_csv_does() {
     assert!(stored.1.is_clean() && written.1.is_clean(), "{}\n{}", stored.1, written.1);
     assert_eq!(stored.0.choices(), written.0.choices());
     assert_eq!(stored.0.lookup(&problem(9), &Constraints::default()).tuned_m, Some(16));
+}
+
+#[test]
+fn rows_of_a_file_that_ends_unreadable_are_forgotten() {
+    let here = here();
+    let mut elsewhere = choice(problem(8));
+    elsewhere.device = device("gfx950", 256).into();
+    let mut builder = Builder::new(&here);
+    builder.push(choice(problem(4)), Origin::NONE);
+    let mark = builder.mark();
+    builder.push(choice(problem(16)), Origin::NONE);
+    builder.push(elsewhere, Origin::NONE);
+    builder.back_to(mark);
+    let database = builder.finish(Vec::new());
+    assert_eq!((database.len(), database.origins.len(), database.refused()), (1, 1, 0));
+    assert_eq!(database.lookup(&problem(4), &Constraints::default()).kind, HitKind::Exact);
 }

@@ -39,9 +39,9 @@ fn build(library: &str, version: &str) -> Build {
 fn choice(problem: Problem) -> Choice {
     Choice {
         problem,
-        device: device("gfx942", 304),
+        device: device("gfx942", 304).into(),
         solution: Solution {
-            build: build("hipblaslt", "1.0"),
+            build: build("hipblaslt", "1.0").into(),
             index: 7,
             name: "Cijk".into(),
             params: Params::new(),

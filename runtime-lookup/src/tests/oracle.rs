@@ -40,8 +40,8 @@ fn rows() -> impl Strategy<Value = (Choice, u32)> {
     (sites(), ms(), place, builds, words, figures, 0i64..3).prop_map(
         |(site, m, ((arch, cu), layer), build, words, (high, verdict, tuned_at, time_us), index)| {
             let mut row = choice(site.at(m).into());
-            row.device = device(arch, cu);
-            row.solution.build = build;
+            row.device = device(arch, cu).into();
+            row.solution.build = build.into();
             row.solution.index = index;
             row.solution.weight_form = words.0;
             row.solution.numerics = words.1;

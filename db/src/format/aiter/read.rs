@@ -8,20 +8,24 @@
 //! Numerics class: exact. AITER compares every candidate with a reference before it writes a row, and its split-K
 //! kernels reduce through f32 workspaces or atomics; the files say nothing to the contrary.
 
-use super::detect::{Found, SPEC};
+use super::detect::{self, SPEC};
 use super::family::{Layout, Library, Types};
 use super::{SPLIT_K, is_null};
 use crate::choice::Choice;
-use crate::device::{Build, Device, Vendor};
+use std::sync::Arc;
+
+use crate::device::{Device, Vendor};
 use crate::dtype::DType;
 use crate::format::cells::Cells;
+use crate::format::intern::Interner;
 use crate::format::linear::LinearColumns;
 use crate::format::origin::Origins;
+use crate::format::pieces;
 use crate::format::sheet::{Column, Header, Line, Reason, Sheet};
-use crate::format::{AssumedDevice, Content, Format, Read, ReadError, ReadOptions};
+use crate::format::{AssumedDevice, Format, Found, Read, ReadError, ReadOptions};
 use crate::problem::{Batch, Problem, Site};
 use crate::recording::Recorded;
-use crate::solution::{Numerics, Params, Solution, WeightForm};
+use crate::solution::{Numerics, Solution, WeightForm};
 
 /// What the key columns of a quantised or batched family show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,26 +119,35 @@ pub(super) struct Reader<'s> {
     names: &'s [String],
     options: &'s ReadOptions,
     origins: Option<Origins>,
+    interner: Interner,
 }
 
 /// Reads a table whose family is known.
-pub(super) fn read(found: Found<'_>, options: &ReadOptions) -> Result<Content, ReadError> {
-    let Found { sheet, layout, is_tuned, warnings } = found;
+pub(super) fn read<T>(
+    found: detect::Found<'_>,
+    options: &ReadOptions,
+    keep: &mut impl FnMut(u64, Choice) -> T,
+) -> Result<Found<T>, ReadError> {
+    let detect::Found { sheet, layout, is_tuned, warnings } = found;
     let family = layout.family;
     let format = if is_tuned { Format::AiterTuned(family) } else { Format::AiterUntuned(family) };
-    let origins = Origins::of(sheet.file(), sheet.whole(), format, options).filter(|_| is_tuned);
+    let origins = Origins::of(sheet.file(), sheet.whole(), format, options);
+    let (origins, of_problems) = if is_tuned { (origins, None) } else { (None, origins) };
     let reader = Reader::new(layout, &sheet, options, origins);
     let assumptions = reader.assumptions(is_tuned);
     let warnings = warnings.into_iter().chain(assumptions);
     if is_tuned {
-        let mut read = sheet.read(format, |line, row| reader.choice(line, row))?;
+        let mut read = sheet.read(format, |line, row| Ok(keep(line.number, reader.choice(line, row)?)))?;
         warnings.for_each(|warning| read.warn(None, warning));
-        return Ok(Content::Choices(read));
+        return Ok(Found::Choices(read));
     }
     let arch = options.device.as_ref().map_or("", |device| device.arch.as_str());
     let mut read: Read<Recorded> = sheet.read(format, |_, row| Ok(Recorded::bare(reader.problem(row, arch)?)))?;
     warnings.for_each(|warning| read.warn(None, warning));
-    Ok(Content::Problems(read))
+    if let Some(origins) = &of_problems {
+        pieces::keep(&sheet, &mut read, origins);
+    }
+    Ok(Found::Problems(read))
 }
 
 impl<'s> Reader<'s> {
@@ -145,7 +158,7 @@ impl<'s> Reader<'s> {
         origins: Option<Origins>,
     ) -> Reader<'s> {
         let columns = Columns::of(layout, &sheet.header(&SPEC));
-        Reader { layout, columns, names: &sheet.names, options, origins }
+        Reader { layout, columns, names: &sheet.names, options, origins, interner: Interner::of(sheet.text().len()) }
     }
 
     /// What is assumed of all rows for want of a column.
@@ -175,16 +188,19 @@ impl<'s> Reader<'s> {
         let choice = Choice::uncompared(problem, device, self.solution(row, &problem)?, time_us);
         Ok(Choice {
             err_ratio,
-            origin: self.origins.as_ref().map(|origins| origins.at(line.number, self.spelling(line, row))),
+            origin: self.origins.as_ref().map(|origins| {
+                // A line end that cannot be told as text is told as the reader's own rules see it.
+                let end = String::from_utf8_lossy(line.end);
+                origins.at(line.number, self.spelling(&end, row))
+            }),
             ..choice
         })
     }
 
     /// The cells by their column, and under no name the line end where it is not a line feed.
-    fn spelling(&self, line: Line<'_>, row: &Cells) -> Vec<(String, String)> {
-        let cells = self.names.iter().enumerate().map(|(at, name)| (name.clone(), row.get(at).to_owned()));
-        let end = (line.end != b"\n").then(|| (String::new(), String::from_utf8_lossy(line.end).into_owned()));
-        cells.chain(end).collect()
+    fn spelling<'r>(&'r self, end: &'r str, row: &'r Cells) -> impl Iterator<Item = (&'r str, &'r str)> + Clone {
+        let cells = self.names.iter().enumerate().map(|(at, name)| (name.as_str(), row.get(at)));
+        cells.chain((end != "\n").then_some(("", end)))
     }
 
     /// What the key columns say, on `arch`; empty if that is not known.
@@ -230,10 +246,10 @@ impl<'s> Reader<'s> {
         // One part is what no parameter means; a literal 1 is kept, an exponent 0 is not worth one.
         let is_split = parts > 1 || (parts == 1 && number == 1);
         Ok(Solution {
-            build: Build::unknown(library),
+            build: self.interner.build(library, "", ""),
             index: columns.solidx.map_or(Ok(0), |column| column.whole(row))?,
-            name: name.to_owned(),
-            params: if is_split { Params::new().with(SPLIT_K, parts) } else { Params::new() },
+            name: self.interner.name(name),
+            params: if is_split { self.interner.param(SPLIT_K, parts.into()) } else { self.interner.no_params() },
             weight_form: weight_form(problem),
             workspace_bytes: 0,
             numerics: Numerics::Exact,
@@ -257,13 +273,14 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn device(&self, row: &Cells) -> Result<Device, Reason> {
+    fn device(&self, row: &Cells) -> Result<Arc<Device>, Reason> {
         let compute_units: Option<u32> = match self.columns.cu_num {
             Some(column) => Some(column.whole(row)?),
             None => None,
         };
         let arch = self.columns.gfx.map_or("", |column| column.text(row));
-        device(arch, compute_units, self.options.device.as_ref())
+        let (arch, units) = device(arch, compute_units, self.options.device.as_ref())?;
+        Ok(self.interner.device(arch, Device::named(Vendor::Amd, String::new(), units)))
     }
 }
 
@@ -275,22 +292,23 @@ pub(super) fn weight_form(problem: &Problem) -> WeightForm {
     }
 }
 
-fn device(arch: &str, compute_units: Option<u32>, assumed: Option<&AssumedDevice>) -> Result<Device, Reason> {
+/// The arch and compute units of an AMD device.
+fn device<'a>(
+    arch: &'a str,
+    compute_units: Option<u32>,
+    assumed: Option<&'a AssumedDevice>,
+) -> Result<(&'a str, u32), Reason> {
     if !is_null(arch) {
         let theirs = assumed.filter(|assumed| assumed.arch == arch).map_or(0, |assumed| assumed.compute_units);
-        return Ok(amd(arch, compute_units.unwrap_or(theirs)));
+        return Ok((arch, compute_units.unwrap_or(theirs)));
     }
     if let Some(assumed) = assumed.filter(|assumed| compute_units.is_none_or(|cu| cu == assumed.compute_units)) {
-        return Ok(amd(&assumed.arch, assumed.compute_units));
+        return Ok((&assumed.arch, assumed.compute_units));
     }
     match compute_units {
-        Some(256) => Ok(amd("gfx950", 256)),
-        Some(cu @ (80 | 304)) => Ok(amd("gfx942", cu)),
+        Some(256) => Ok(("gfx950", 256)),
+        Some(cu @ (80 | 304)) => Ok(("gfx942", cu)),
         Some(cu) => Err(format!("no gfx column, and cu_num {cu} tells no arch: say which device it was")),
         None => Err("neither gfx nor cu_num: say which device it was".into()),
     }
-}
-
-fn amd(arch: &str, compute_units: u32) -> Device {
-    Device::named(Vendor::Amd, arch, compute_units)
 }

@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::detect::{self, SPEC};
+use super::detect::SPEC;
 use super::family::{Family, LAYOUTS, Layout, Library, Types};
 use super::read::{Reader, Shown, fp8_of, types_beside, weight_form};
 use super::{NotExported, split_k};
-use crate::choice::{Choice, Origin};
+use crate::choice::Choice;
 use crate::cost;
 use crate::device::Vendor;
 use crate::dtype::DType;
@@ -21,8 +21,8 @@ use crate::format::column::flag_text;
 use crate::format::linear::Linear;
 use crate::format::sheet::{Line, Sheet};
 use crate::format::{AssumedDevice, Format, ReadOptions};
+use crate::origin::Origin;
 use crate::problem::Problem;
-use crate::recording::Recorded;
 
 /// How a table is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn family_of(choice: &Choice) -> Option<Family> {
 
 /// The family of the table that an imported row came from.
 fn origin_family(origin: &Origin) -> Option<Family> {
-    Family::ALL.iter().copied().find(|family| Format::AiterTuned(*family).word() == origin.format)
+    Family::ALL.iter().copied().find(|family| Format::AiterTuned(*family).word() == origin.source.format)
 }
 
 /// The table of `choices` in their order.
@@ -93,7 +93,7 @@ fn not_exported(choice: &Choice, reason: String) -> NotExported {
 
 /// The columns of the file that a row came from.
 fn columns_of(origin: &Origin) -> Vec<String> {
-    origin.cells.iter().map(|(name, _)| name).filter(|name| !name.is_empty()).cloned().collect()
+    origin.source.columns.iter().filter(|name| !name.is_empty()).cloned().collect()
 }
 
 /// The line end that a row had; that of a last line without one is a line feed.
@@ -102,7 +102,7 @@ fn line_end(origin: &Origin) -> &'static str {
 }
 
 fn spelled_end(origin: &Origin) -> Option<&str> {
-    origin.cells.iter().find(|(name, _)| name.is_empty()).map(|(_, end)| end.as_str())
+    origin.cell("")
 }
 
 struct Writer {
@@ -180,9 +180,8 @@ impl<'o> Spelled<'o> {
 
     /// The cell of column `name`, which most often stands at the place `at`.
     fn cell(&self, at: usize, name: &str) -> Option<&'o str> {
-        let is_it = |(have, _): &&(String, String)| have == name;
-        let found = self.origin.cells.get(at).filter(is_it).or_else(|| self.origin.cells.iter().find(is_it));
-        found.map(|(_, text)| text.as_str())
+        let there = self.origin.get(at).filter(|(have, _)| *have == name).map(|(_, text)| text);
+        there.or_else(|| self.origin.cell(name))
     }
 }
 
@@ -197,14 +196,14 @@ fn is_same_row(a: &Choice, b: &Choice) -> bool {
 
 /// Reads the cells of `origin` again.
 fn reread(origin: &Origin, layout: &'static Layout, options: &ReadOptions) -> Option<Choice> {
-    let columns = origin.cells.iter().filter(|(name, _)| !name.is_empty());
+    let columns = origin.cells().filter(|(name, _)| !name.is_empty());
     let (mut header, mut text) = (String::new(), String::new());
     let (mut names, mut cells) = (LineWriter::new(&mut header), LineWriter::new(&mut text));
     for (name, cell) in columns {
         names.cell(name);
         cells.cell(cell);
     }
-    let sheet = Sheet::new(Path::new(&origin.file), header.as_bytes()).ok()?;
+    let sheet = Sheet::new(Path::new(&origin.source.file), header.as_bytes()).ok()?;
     let mut row = Cells::default();
     row.split(&text).ok()?;
     let reader = Reader::new(layout, &sheet, options, None);
@@ -212,7 +211,7 @@ fn reread(origin: &Origin, layout: &'static Layout, options: &ReadOptions) -> Op
 }
 
 /// The problem that the family's key columns would say if they were filled from `problem`.
-fn shown_again(layout: &Layout, problem: &Problem, arch: &str) -> Option<Problem> {
+pub(super) fn shown_again(layout: &Layout, problem: &Problem, arch: &str) -> Option<Problem> {
     let gemm = problem.gemm()?;
     let types = match layout.types {
         Types::Columns => return Some(Linear::of(problem).problem()),
@@ -302,7 +301,7 @@ fn cell(layout: &Layout, column: &str, choice: &Choice, out: &mut String) {
 }
 
 /// Writes the cell of a column that says what is computed; nothing for any other.
-fn key_cell(column: &str, problem: &Problem, out: &mut String) {
+pub(super) fn key_cell(column: &str, problem: &Problem, out: &mut String) {
     let Some(gemm) = problem.gemm() else { return };
     let site = &gemm.site;
     let number = match column {
@@ -362,39 +361,4 @@ pub(in crate::format) fn write_columns(line: &mut LineWriter<'_>, choice: &Choic
     };
     line.cell(texts.name).cell(choice.err_ratio);
     line.cell(timed(tflops(choice))).cell(timed(gb_per_s(Family::Bf16, choice)));
-}
-
-/// AITER's untuned table of `rows` under the columns `names` (today's where there are none), and the problems that the
-/// family cannot say, with reasons.
-pub fn untuned_text<'a>(
-    family: Family,
-    names: Option<&[&str]>,
-    rows: impl IntoIterator<Item = &'a Recorded>,
-) -> (String, Vec<NotExported>) {
-    let layout = family.layout();
-    let names = names.unwrap_or(layout.untuned);
-    let mut text = names.join(",");
-    text.push('\n');
-    let mut left_out = Vec::new();
-    for Recorded { problem, .. } in rows {
-        let said = ["gfx942", "gfx950"].iter().any(|arch| shown_again(layout, problem, arch) == Some(*problem));
-        if !said {
-            let reason = "AITER's columns cannot say all of this problem".to_owned();
-            left_out.push(NotExported { problem: *problem, reason });
-            continue;
-        }
-        untuned_row(&mut text, names, problem);
-    }
-    (text, left_out)
-}
-
-fn untuned_row(text: &mut String, names: &[&str], problem: &Problem) {
-    let mut line = LineWriter::new(text);
-    let mut cell = String::new();
-    for name in names {
-        cell.clear();
-        key_cell(detect::SPEC.present_name(name), problem, &mut cell);
-        line.cell(&cell);
-    }
-    line.end();
 }

@@ -107,8 +107,10 @@ fn what_aiter_cannot_hold_is_left_out_with_its_reason() {
         to_text([&choice]).1.remove(0).reason
     };
     assert!(reason(&|c| c.time_us = f64::NAN).contains("time is not known"));
-    assert!(reason(&|c| c.solution.build = Build::unknown("triton")).contains("cannot run library triton"));
-    assert!(reason(&|c| c.device.vendor = Vendor::Nvidia).contains("is not an AMD device"));
+    assert!(reason(&|c| c.solution.build = Build::unknown("triton").into()).contains("cannot run library triton"));
+    assert!(
+        reason(&|c| std::sync::Arc::make_mut(&mut c.device).vendor = Vendor::Nvidia).contains("is not an AMD device")
+    );
     assert_eq!(reason(&|c| c.problem = MoeSite::unsaid(8, 64).at(1).into()), "AITER has no word for activation none");
     let narrow = |c: &mut Choice| {
         let site = c.problem.moe().unwrap().site;

@@ -12,6 +12,7 @@ use crate::format::aiter::NotExported;
 use crate::format::cells::LineWriter;
 use crate::format::{AssumedDevice, Content, Format, ReadOptions};
 use crate::moe::Moe;
+use crate::origin::Origin;
 use crate::problem::Problem;
 use crate::recording::Recorded;
 use crate::{cost, solution::WeightForm};
@@ -86,7 +87,7 @@ pub fn problems_to_text<'a>(problems: impl IntoIterator<Item = &'a Recorded>) ->
 /// The one header under which all rows were read, else today's.
 fn header<'a>(rows: &'a [Row<'_>]) -> Vec<&'a str> {
     let names = |row: &Row<'a>| -> Option<Vec<&'a str>> {
-        row.origin.map(|cells| cells.iter().map(|(name, _)| name.as_str()).collect())
+        row.origin.map(|origin| origin.cells().map(|(name, _)| name).collect())
     };
     let first = rows.first().and_then(names);
     first.filter(|first| rows.iter().all(|row| names(row).as_ref() == Some(first))).unwrap_or_else(|| COLUMNS.to_vec())
@@ -98,7 +99,7 @@ struct Row<'a> {
     moe: &'a Moe,
     problem: [String; PROBLEM_COLUMNS.len()],
     /// The cells as they were read, by the file's own names.
-    origin: Option<&'a [(String, String)]>,
+    origin: Option<&'a Origin>,
     /// Do those cells still say what the choice says?
     is_unchanged: bool,
 }
@@ -123,20 +124,20 @@ impl<'a> Row<'a> {
         if !(choice.time_us.is_finite() && choice.time_us > 0.0) {
             return Err("its time is not known, and AITER's table must have one".into());
         }
-        if [&choice.device.arch, &solution.name].iter().any(|text| text.contains(char::is_control)) {
+        if [choice.device.arch.as_str(), &solution.name].iter().any(|text| text.contains(char::is_control)) {
             return Err("a control character in a name".into());
         }
-        let origin = choice.origin.as_ref().filter(|origin| origin.format == *FORMAT_WORD);
-        let origin = origin.map(|origin| origin.cells.as_slice());
-        let is_unchanged = origin.is_some_and(|cells| says(cells, choice));
+        let origin = choice.origin.as_ref().filter(|origin| origin.source.format == *FORMAT_WORD);
+        let origin = origin.map(|origin| &**origin);
+        let is_unchanged = origin.is_some_and(|origin| says(origin, choice));
         Ok(Row { choice, moe, problem, origin, is_unchanged })
     }
 
     fn cell(&self, column: &str) -> String {
-        let spelled = self.origin.and_then(|cells| cells.iter().find(|(name, _)| name == column));
+        let spelled = self.origin.and_then(|origin| origin.cell(column));
         match spelled {
-            Some((_, text)) if self.is_unchanged => text.clone(),
-            Some((_, text)) => self.canonical(column).unwrap_or_else(|| text.clone()),
+            Some(text) if self.is_unchanged => text.to_owned(),
+            Some(text) => self.canonical(column).unwrap_or_else(|| text.to_owned()),
             None => self.canonical(column).unwrap_or_default(),
         }
     }
@@ -168,12 +169,12 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Do `cells`, read as the row that they were, still give this choice?
-fn says(cells: &[(String, String)], choice: &Choice) -> bool {
+/// Do the cells of `origin`, read as the row that they were, still give this choice?
+fn says(origin: &Origin, choice: &Choice) -> bool {
     let mut text = String::new();
     for part in [0, 1] {
         let mut line = LineWriter::new(&mut text);
-        for (name, cell) in cells {
+        for (name, cell) in origin.cells() {
             line.cell(if part == 0 { name } else { cell });
         }
         line.end();

@@ -8,10 +8,10 @@
 //! | tuning file, bench output | `HIPBLASLT_TUNING_FILE`, bench | choices, if solutions are named; else problems |
 //!
 //! [`to_text`] and [`write()`] make an override file. The words that hipBLASLt shares with rocBLAS and cuBLAS (`words`,
-//! `said`, `draft`), the log reader of all of them (`log`, [`scan`]) and their tables (`table`) are here too.
+//! `said`, `draft`) and their tables (`table`) are here too; all their logs have one reader, [`super::log`].
 
 pub(crate) mod draft;
-pub(crate) mod log;
+
 mod override_file;
 pub(crate) mod said;
 pub(crate) mod table;
@@ -20,7 +20,6 @@ pub(crate) mod words;
 
 use std::path::Path;
 
-pub use log::{Tally, scan};
 pub use override_file::{to_text, write};
 
 use super::{Content, ReadError, ReadOptions, SQLITE_MAGIC};
@@ -55,7 +54,7 @@ pub(crate) fn recognise(name: &str, head: &[u8]) -> bool {
     is_table(head)
         || !starts_with_columns(head)
             && !super::rocblas::is_table(head)
-            && (log::is_log(head) || LOG_ENDINGS.iter().any(|ending| name.ends_with(ending)))
+            && (super::log::is_log(head) || LOG_ENDINGS.iter().any(|ending| name.ends_with(ending)))
 }
 
 /// Reads a table or a log.
@@ -68,7 +67,7 @@ pub(crate) fn read(file: &Path, bytes: &[u8], options: &ReadOptions) -> Result<C
     } else if super::rocblas::is_table(bytes) {
         super::rocblas::read(file, bytes, options)
     } else {
-        log::read(file, bytes, options)
+        super::log::read(file, bytes, options)
     }
 }
 

@@ -110,9 +110,9 @@ fn row(choice: &Choice) -> Result<(String, String), Reason> {
     let compute = spelled_compute(call.compute);
     let (a, b, d) = (dtype(call.a)?, dtype(call.b)?, dtype(call.c)?);
     // The reader takes the output's type from C's column; an imported row may have had another there.
-    let imported = choice.origin.as_deref().filter(|origin| origin.format == Format::HipblasltOverride.word());
-    let c = imported.and_then(|origin| origin.cells.iter().find(|(name, _)| name == "c_type"));
-    let c = c.map_or(d, |(_, text)| text.as_str());
+    let imported = choice.origin.as_deref().filter(|origin| origin.source.format == Format::HipblasltOverride.word());
+    let c = imported.and_then(|origin| origin.cell("c_type"));
+    let c = c.unwrap_or(d);
     let transposed = format!("{},{}", letter(call.op_a), letter(call.op_b));
     let key = format!("{transposed},{},{},{},{},{a},{b},{c},{compute}", call.batch_count, call.m, call.n, call.k);
     let scale = match call.scale {

@@ -80,8 +80,8 @@ fn as_the_newer_reader(text: &str) -> Vec<i64> {
 fn both_readers_of_the_library_take_the_override_file_and_so_do_we() {
     let kept: Vec<Choice> = choices(TUNING).into_values().collect();
     let mut others = kept.clone();
-    others[0].solution.build.revision = "other".into();
-    others[1].solution.build.library = "rocblas".into();
+    std::sync::Arc::make_mut(&mut others[0].solution.build).revision = "other".into();
+    std::sync::Arc::make_mut(&mut others[1].solution.build).library = "rocblas".into();
     let mut negative = kept[1].clone();
     negative.solution.index = -3;
     let mut same_key = kept[1].clone();

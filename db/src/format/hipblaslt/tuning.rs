@@ -42,9 +42,9 @@ fn choice(entry: &Entry<'_>, options: &ReadOptions) -> Result<Choice, Reason> {
     let index = said.need("solution_index")?;
     let preshuffled = problem.gemm().is_some_and(|gemm| gemm.site.preshuffled);
     let solution = Solution {
-        build: entry.context.hipblaslt(),
+        build: entry.context.hipblaslt().into(),
         index: index.parse().map_err(|_| format!("solution_index is '{}', not a whole number", excerpt(index)))?,
-        name: table::kernel_name(&said).to_owned(),
+        name: table::kernel_name(&said).into(),
         params: Params::new(),
         weight_form: if preshuffled { WeightForm::Preshuffled } else { WeightForm::Plain },
         workspace_bytes: 0,
@@ -96,10 +96,7 @@ pub(super) fn read(file: &Path, bytes: &[u8], options: &ReadOptions) -> Result<C
     let mut read = Read::new(file, Format::HipblasltOverride);
     take(&mut read, found, |entry| {
         let mut choice = choice(entry, options)?;
-        choice.origin = origins.as_ref().map(|origins| {
-            let cells = entry.cells.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-            origins.at(entry.line, cells)
-        });
+        choice.origin = origins.as_ref().map(|origins| origins.at(entry.line, entry.cells.iter().copied()));
         Ok(choice)
     });
     if read.rows.iter().any(|row| !row.value.solution.build.is_known()) {

@@ -1,7 +1,7 @@
 //! rocBLAS: logs, profiles, bench output; and the override file that Tensile reads for it.
 //!
 //! Logs (`ROCBLAS_LAYER=2`) and profiles (`ROCBLAS_LAYER=4`) are read by the one reader of all logs
-//! ([`crate::format::hipblaslt`]). Bench output and override files hold no choices: the first names no solution, the
+//! ([`crate::format::log`]). Bench output and override files hold no choices: the first names no solution, the
 //! second no time and no build, without which its indices mean nothing. Both are read as problems; [`overrides`] gives
 //! the indices too. [`to_text`] and [`write()`] make an override file (`ROCBLAS_TENSILE_GEMM_OVERRIDE_PATH`).
 

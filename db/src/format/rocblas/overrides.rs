@@ -54,7 +54,7 @@ pub fn overrides(file: &Path, bytes: &[u8]) -> Result<Read<Override>, ReadError>
 pub fn to_text<'a>(choices: impl IntoIterator<Item = &'a Choice>, build: Option<&Build>) -> (String, Vec<NotExported>) {
     let choices: Vec<&Choice> = choices.into_iter().collect();
     let known = |build: &&Build| build.library == "rocblas" && build.is_known();
-    let build = build.or_else(|| choices.iter().map(|choice| &choice.solution.build).find(known));
+    let build = build.or_else(|| choices.iter().map(|choice| &*choice.solution.build).find(known));
     let (mut single, mut batched, mut left_out) = (String::new(), String::new(), Vec::new());
     let mut keys = HashSet::new();
     for choice in choices {
@@ -97,7 +97,7 @@ fn refuse(choice: &Choice, build: Option<&Build>) -> Option<Reason> {
     let Some(build) = build.filter(|_| solution.build.is_known()) else {
         return Some("its index is of an unknown build of rocBLAS".into());
     };
-    if solution.build != *build {
+    if *solution.build != *build {
         return Some(format!("its index is of {}, the file is for {build}", solution.build));
     }
     if solution.index < 1 {
@@ -151,11 +151,11 @@ mod tests {
         let build = Build { library: "rocblas".into(), version: version.into(), revision: String::new() };
         Choice {
             problem: site.at(3).into(),
-            device: device("gfx942", 304),
+            device: device("gfx942", 304).into(),
             solution: Solution {
-                build,
+                build: build.into(),
                 index,
-                name: String::new(),
+                name: "".into(),
                 params: Params::new(),
                 weight_form: WeightForm::Plain,
                 workspace_bytes: 0,

@@ -6,6 +6,7 @@ use crate::choice::Choice;
 use crate::format::aiter::{self, Family, Like};
 use crate::format::{self, AssumedDevice, Content, Format, ReadOptions, tuned};
 use crate::problem::Problem;
+use crate::recording::Recorded;
 
 fn with_origin() -> ReadOptions {
     ReadOptions { keep_origin: true, imported_at: "2026-09-01T00:00:00Z".into(), ..ReadOptions::default() }
@@ -118,10 +119,10 @@ fn provenance_and_spelling_survive_our_own_table() {
     let choices: Vec<Choice> = read.into_values().collect();
     let origin = choices[0].origin.as_ref().unwrap();
     assert_eq!(
-        (origin.file.as_str(), origin.line, origin.format.as_str()),
+        (origin.source.file.as_str(), origin.line, origin.source.format.as_str()),
         ("dir/a8w8_tuned_gemm.csv", 2, "aiter_a8w8_tuned")
     );
-    assert_eq!(origin.file_hash, blake3::hash(text.as_bytes()).to_hex().as_str());
+    assert_eq!(origin.source.file_hash, blake3::hash(text.as_bytes()).to_hex().as_str());
 
     let ours = tuned::to_text(&choices);
     let later = ReadOptions { imported_at: "2027-01-01T00:00:00Z".into(), ..with_origin() };
@@ -142,7 +143,7 @@ fn rows_that_a_sweep_made_come_from_the_table_that_brings_them() {
     let text = tuned::to_text(&swept);
     let rows = format::parse_choices(Path::new("theirs.csv"), text.as_bytes(), &with_origin()).unwrap();
     let origin = rows.into_values().next().unwrap().origin.unwrap();
-    assert_eq!((origin.file.as_str(), origin.line, origin.format.as_str()), ("theirs.csv", 2, "tuned"));
+    assert_eq!((origin.source.file.as_str(), origin.line, origin.source.format.as_str()), ("theirs.csv", 2, "tuned"));
     // Tables of before the columns of origins were added.
     let cut = |line: &str| line.rsplitn(7, ',').last().unwrap_or_default().to_owned();
     let old: Vec<String> = text.lines().map(cut).collect();
@@ -159,9 +160,9 @@ fn what_a_family_cannot_say_is_left_out_with_its_reason() {
     let mut odd = good.clone();
     odd.solution.params = crate::Params::new().with("split_k", 3);
     let mut asm = good.clone();
-    (asm.origin, asm.solution.build.library) = (None, "asm".into());
+    (asm.origin, asm.solution.build) = (None, crate::Build::unknown("asm").into());
     let mut theirs = good.clone();
-    theirs.solution.build.library = "asm".into();
+    theirs.solution.build = crate::Build::unknown("asm").into();
     let reasons = |like: Like| {
         let written = aiter::to_text_like([&odd, &asm, &theirs], like);
         written.left_out.into_iter().map(|row| row.reason).collect::<Vec<_>>()
@@ -180,4 +181,45 @@ fn what_a_family_cannot_say_is_left_out_with_its_reason() {
     let nowhere = aiter::to_text_like([&bare], Like::Origin);
     assert_eq!(nowhere.text, "");
     assert_eq!(nowhere.left_out[0].reason, "it was not imported from an AITER table: say which family to write");
+}
+
+#[test]
+fn problems_come_out_as_their_file_had_them() {
+    let text = "\u{feff}\nM,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle\n\n16, 64 ,128,FALSE,torch.bfloat16,torch.bfloat16,0,False\r\n \
+                \n32,64,128,True,torch.bfloat16,torch.float32,False,False\nM,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle\n\
+                64,64,128,False,torch.bfloat16,torch.bfloat16,False,False";
+    let problems = |text: &str, options: &ReadOptions| match format::parse(
+        Path::new("bf16_untuned_gemm.csv"),
+        text.as_bytes(),
+        options,
+    )
+    .unwrap()
+    {
+        Content::Problems(read) => read,
+        Content::Choices(_) => panic!("choices"),
+    };
+    let said = |rows: &[Recorded]| aiter::untuned_text_like_origin(rows);
+    for text in [text.to_owned(), format!("{text}\n\n \n")] {
+        let rows: Vec<Recorded> = problems(&text, &with_origin()).into_values().collect();
+        assert_eq!((rows.len(), said(&rows)), (3, (text.clone(), vec![])));
+    }
+    let rows: Vec<Recorded> = problems(text, &with_origin()).into_values().collect();
+    // A row that changed is written anew, one that is alone keeps its header, and the last of the file gets a line end.
+    let mut changed = rows[0].clone();
+    changed.problem = rows[1].problem;
+    let head = text.split_inclusive('\n').take(2).collect::<String>();
+    let bf16 = "64,128,True,torch.bfloat16,torch.float32,False,False";
+    assert_eq!(said(&[changed.clone()]), (format!("{head}32,{bf16}\n"), vec![]));
+    let (both, _) = said(&[rows[2].clone(), changed]);
+    assert!(both.ends_with(&format!("False,False\n32,{bf16}\n")), "{both}");
+    // A row that is refused takes nothing else with it.
+    let torn = text.replace("64,128,True", "64,0,True");
+    let read = problems(&torn, &with_origin());
+    assert_eq!((read.rows.len(), read.rejected.len()), (2, 1));
+    let rows: Vec<Recorded> = read.into_values().collect();
+    let want = torn.replace(" \n32,64,0,True,torch.bfloat16,torch.float32,False,False\n", "");
+    assert_eq!(said(&rows), (want, vec![]));
+    let bare: Vec<Recorded> = problems(text, &ReadOptions::default()).into_values().collect();
+    assert!(bare.iter().all(|row| row.origin.is_none()));
+    assert_eq!(said(&bare).1.len(), 3);
 }

@@ -116,10 +116,11 @@ fn round_trip(path: &Path) -> Result<Option<(Format, Fate)>, Unreadable> {
         }
         Content::Problems(read) => {
             let Format::AiterUntuned(family) = read.format else { return Ok(None) };
-            let header = bytes.split(|byte| *byte == b'\n').next().unwrap();
-            let names: Vec<&str> = std::str::from_utf8(header).unwrap().trim_end().split(',').collect();
             let rows = read.rows.iter().map(|row| &row.value);
-            let (text, left_out) = aiter::untuned_text(family, Some(&names), rows);
+            let (text, left_out) = match read.rows.is_empty() {
+                true => aiter::untuned_text(family, None, rows),
+                false => aiter::untuned_text_like_origin(rows),
+            };
             assert_eq!(left_out, [], "{}", path.display());
             Ok(Some((read.format, fate(&bytes, &read, &text))))
         }
@@ -131,27 +132,27 @@ type Totals = [usize; 5];
 
 /// What the corpus holds. Tuned files that are not identical: 242 placeholders of 0 us in two tables and 559 in two of
 /// others, one `inf`, five headers with no row below them that could say so, one table without a header, blanks in the
-/// legacy one. Untuned rows carry no spelling of their own: blanks, blank lines, `FALSE` and missing last line ends show.
+/// legacy one. The one untuned file is a header with no row below it that could carry its spelling.
 #[rustfmt::skip]
 const TOTALS: &[(&str, Totals)] = &[
     ("aiter_a4w4_blockscale_tuned",                [2, 1_500, 1_500, 0, 2]),
-    ("aiter_a4w4_blockscale_untuned",              [3, 256, 256, 0, 2]),
+    ("aiter_a4w4_blockscale_untuned",              [3, 256, 256, 0, 3]),
     ("aiter_a8w8_blockscale_bpreshuffle_tuned",    [8, 3_455, 3_455, 0, 8]),
-    ("aiter_a8w8_blockscale_bpreshuffle_untuned",  [6, 1_584, 1_584, 0, 4]),
+    ("aiter_a8w8_blockscale_bpreshuffle_untuned",  [6, 1_584, 1_584, 0, 5]),
     ("aiter_a8w8_blockscale_tuned",                [9, 30_958, 30_958, 0, 9]),
-    ("aiter_a8w8_blockscale_untuned",              [8, 2_745, 2_745, 0, 2]),
+    ("aiter_a8w8_blockscale_untuned",              [8, 2_745, 2_745, 0, 8]),
     ("aiter_a8w8_bpreshuffle_tuned",               [8, 2_787, 2_786, 1, 7]),
-    ("aiter_a8w8_bpreshuffle_untuned",             [6, 587, 587, 0, 4]),
+    ("aiter_a8w8_bpreshuffle_untuned",             [6, 587, 587, 0, 6]),
     ("aiter_a8w8_tuned",                           [2, 588, 588, 0, 2]),
-    ("aiter_a8w8_untuned",                         [1, 66, 66, 0, 0]),
+    ("aiter_a8w8_untuned",                         [1, 66, 66, 0, 1]),
     ("aiter_asm_a8w8_tuned",                       [1, 34, 34, 0, 0]),
     ("aiter_batched_a8w8_mxscale_tuned",           [1, 77, 77, 0, 1]),
     ("aiter_batched_a8w8_tuned",                   [1, 26, 26, 0, 1]),
-    ("aiter_batched_a8w8_untuned",                 [1, 26, 26, 0, 0]),
+    ("aiter_batched_a8w8_untuned",                 [1, 26, 26, 0, 1]),
     ("aiter_batched_bf16_tuned",                   [1, 26, 26, 0, 1]),
-    ("aiter_batched_bf16_untuned",                 [1, 26, 26, 0, 0]),
+    ("aiter_batched_bf16_untuned",                 [1, 26, 26, 0, 1]),
     ("aiter_bf16_tuned",                           [34, 5_886, 5_085, 801, 25]),
-    ("aiter_bf16_untuned",                         [14, 2_529, 2_529, 0, 10]),
+    ("aiter_bf16_untuned",                         [14, 2_529, 2_529, 0, 14]),
 ];
 
 #[test]

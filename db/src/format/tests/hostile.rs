@@ -9,7 +9,7 @@ use proptest::sample::select;
 use crate::dtype::DType;
 use crate::format::aiter::{Family, Like};
 use crate::format::limits::LINE_BYTES_MAX;
-use crate::format::{self, AssumedDevice, ChoiceOptions, Content, Format, ReadOptions, aiter, tuned, untuned};
+use crate::format::{self, AssumedDevice, Content, Format, ReadOptions, aiter, tuned, untuned};
 use crate::problem::{ScaleMode, Site};
 use crate::recording::Recorded;
 
@@ -100,7 +100,7 @@ fn bytes_that_are_no_table_get_one_line() {
         unreadable(header.as_bytes()),
         "u.csv: is an AITER bf16 tuned table, which holds choices: problems are expected here"
     );
-    let wrong = format::parse_choices(Path::new("u.csv"), untuned::header().as_bytes(), &ChoiceOptions::default());
+    let wrong = format::parse_choices(Path::new("u.csv"), untuned::header().as_bytes(), &ReadOptions::default());
     assert_eq!(
         wrong.unwrap_err().to_string(),
         "u.csv: is an untuned table, which holds problems: choices are expected here"
@@ -121,7 +121,7 @@ fn times_that_never_were_do_not_win() {
     for us in ["0", "0.0", "-1", "inf", "nan", "", "fast"] {
         let row = format!("gfx942,304,16,64,64,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,{us},k,0,1,1");
         let text = format!("{}\n{row}\n", aiter::COLUMNS.join(","));
-        let read = format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ChoiceOptions::default()).unwrap();
+        let read = format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ReadOptions::default()).unwrap();
         assert_eq!(read.rows, []);
         let reason = format!("a.csv:2: us is '{us}': a finite number above 0 is expected");
         assert_eq!(read.rejected[0].to_string(), reason);
@@ -132,7 +132,7 @@ fn times_that_never_were_do_not_win() {
 fn the_age_of_an_aiter_table_decides_its_device() {
     let read = |text: &str, device: Option<AssumedDevice>| {
         let read =
-            format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ChoiceOptions { device, ..Default::default() })
+            format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ReadOptions { device, ..Default::default() })
                 .unwrap();
         let devices: Vec<String> = read.rows.iter().map(|row| row.value.device.to_string()).collect();
         (devices, read.rejected.iter().map(|row| row.reason.clone()).collect::<Vec<_>>())
@@ -289,7 +289,7 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
 fn no_panic_and_nothing_lost(bytes: &[u8]) -> Result<(), TestCaseError> {
     let lines = bytes.split(|&byte| byte == b'\n').count();
     let device = Some(AssumedDevice { arch: "gfx942".into(), compute_units: 1 });
-    let options = ChoiceOptions { device, keep_origin: true, ..ChoiceOptions::default() };
+    let options = ReadOptions { device, keep_origin: true, ..ReadOptions::default() };
     if let Ok(read) = format::parse_untuned(Path::new("f"), bytes) {
         prop_assert!(read.rows.len() + read.rejected.len() < lines);
         prop_assert!(read.rejected.iter().all(|row| !row.to_string().contains('\n')));

@@ -11,7 +11,7 @@ use proptest::strategy::ValueTree as _;
 use crate::choice::{Baseline, Choice, Ratio, Verdict};
 use crate::device::{Build, Device, Vendor};
 use crate::dtype::DType;
-use crate::format::{self, ChoiceOptions, Format, aiter, tuned, untuned};
+use crate::format::{self, Format, ReadOptions, aiter, tuned, untuned};
 use crate::problem::{Alignment, Problem, ScaleMode, Site, Trans};
 use crate::recording::{Recorded, Via};
 use crate::solution::{Numerics, Params, Solution, WeightForm};
@@ -49,9 +49,9 @@ fn solutions() -> impl Strategy<Value = Solution> {
     let words = (select(WeightForm::ALL), select(Numerics::ALL), of(any::<bool>()), of(any::<bool>()));
     (build, any::<i64>(), text(), params(), any::<u64>(), words).prop_map(
         |(build, index, name, params, workspace_bytes, (weight_form, numerics, deterministic, graph_safe))| Solution {
-            build,
+            build: build.into(),
             index,
-            name,
+            name: name.into(),
             params,
             weight_form,
             workspace_bytes,
@@ -85,7 +85,7 @@ fn choices() -> impl Strategy<Value = Choice> {
     (problems(), devices(), solutions(), figures, rest).prop_map(
         |(problem, device, solution, figures, (verdict, baselines, count, tuned_at))| Choice {
             problem,
-            device,
+            device: device.into(),
             solution,
             time_us: figures.0,
             ratio: Ratio { estimate: figures.1, low: figures.2, high: figures.3 },
@@ -109,7 +109,7 @@ fn a_choice_without_a_time_keeps_none() {
     let choice = Choice { problem: site.at(4).into(), time_us: f64::NAN, ..choice };
     let text = tuned::to_text([&choice]);
     assert!(!text.contains("NaN"), "{text}");
-    let read = format::parse_choices(Path::new("t.csv"), text.as_bytes(), &ChoiceOptions::default()).unwrap();
+    let read = format::parse_choices(Path::new("t.csv"), text.as_bytes(), &ReadOptions::default()).unwrap();
     assert!(read.rejected.is_empty(), "{:?}", read.rejected);
     let back = read.into_values().next().unwrap();
     assert!(back.time_us.is_nan());
@@ -126,6 +126,7 @@ fn recorded() -> impl Strategy<Value = Recorded> {
             workspace_bytes_max,
             library_file,
             library_build,
+            origin: None,
         },
     )
 }
@@ -143,7 +144,7 @@ proptest! {
     #[test]
     fn tuned_tables(rows in vec(choices(), 0..4), [crlf, bom, final_newline] in any::<[bool; 3]>()) {
         let text = disguise(&tuned::to_text(&rows), crlf, bom, final_newline);
-        let read = format::parse_choices(Path::new("t.csv"), text.as_bytes(), &ChoiceOptions::default()).unwrap();
+        let read = format::parse_choices(Path::new("t.csv"), text.as_bytes(), &ReadOptions::default()).unwrap();
         prop_assert_eq!(read.format, Format::Tuned);
         prop_assert_eq!(&read.rejected, &[]);
         prop_assert_eq!(read.into_values().collect::<Vec<_>>(), rows);
@@ -161,7 +162,7 @@ proptest! {
     #[test]
     fn what_aiter_cannot_hold_is_said_and_the_rest_reads_back(rows in vec(choices(), 0..4)) {
         let (text, left_out) = aiter::to_text(&rows);
-        let read = format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ChoiceOptions::default()).unwrap();
+        let read = format::parse_choices(Path::new("a.csv"), text.as_bytes(), &ReadOptions::default()).unwrap();
         prop_assert_eq!(&read.rejected, &[]);
         prop_assert_eq!(read.rows.len() + left_out.len(), rows.len());
     }
@@ -174,7 +175,7 @@ fn written_files_are_found_by_their_header_and_read_back() {
     let aiter_row =
         "gfx950,256,64,256,5120,False,torch.bfloat16,torch.float32,False,False,asm,5,13,7.9191,name,0.0,21.19,417.92\n";
     let aiter_text = format!("{}\n{aiter_row}", aiter::COLUMNS.join(","));
-    let options = ChoiceOptions::default();
+    let options = ReadOptions::default();
     let choices: Vec<Choice> =
         format::parse_choices(Path::new("a"), aiter_text.as_bytes(), &options).unwrap().into_values().collect();
 
@@ -204,13 +205,13 @@ fn export_says_what_aiter_cannot_hold() {
     let bf16 = Site::linear(64, 64, DType::Bf16);
     let row = "gfx942,304,16,64,64,False,torch.bfloat16,torch.bfloat16,False,False,hipblaslt,-7,0,2.5,Cijk,0,1,1\n";
     let text = format!("{}\n{row}", aiter::COLUMNS.join(","));
-    let read = format::parse_choices(Path::new("a"), text.as_bytes(), &ChoiceOptions::default()).unwrap();
+    let read = format::parse_choices(Path::new("a"), text.as_bytes(), &ReadOptions::default()).unwrap();
     let good: Choice = read.into_values().next().unwrap();
     assert_eq!(good.solution.index, -7);
     let mut cpu = good.clone();
-    (cpu.device.vendor, cpu.device.arch) = (Vendor::Cpu, "x86_64-v4".into());
+    cpu.device = Device::named(Vendor::Cpu, "x86_64-v4", 304).into();
     let mut onednn = good.clone();
-    onednn.solution.build.library = "onednn".into();
+    onednn.solution.build = Build::unknown("onednn").into();
     let strided = Choice { problem: Site { trans: Trans::W, ..bf16 }.at(16).into(), ..good.clone() };
     let mut packed = good.clone();
     packed.solution.weight_form = WeightForm::Prepacked;

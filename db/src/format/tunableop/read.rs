@@ -161,15 +161,10 @@ fn results(file: &Path, bytes: &[u8], options: &ReadOptions) -> Result<Read<Choi
         }
         choice.origin = origins.as_ref().map(|origins| {
             let texts = [Some(row.op), Some(row.params), row.solution, row.ms, row.rest];
-            let mut cells: Vec<(String, String)> = CELLS
-                .iter()
-                .zip(texts)
-                .filter_map(|(name, text)| Some(((*name).to_owned(), text?.to_owned())))
-                .collect();
-            if first != line {
-                cells.push((REPEATS.to_owned(), first.to_string()));
-            }
-            origins.at(line, cells)
+            let first_text = first.to_string();
+            let repeats = (first != line).then_some((REPEATS, first_text.as_str()));
+            let cells = CELLS.iter().zip(texts).filter_map(|(name, text)| Some((*name, text?)));
+            origins.at(line, cells.chain(repeats))
         });
         Ok(Some(choice))
     })?;

@@ -36,9 +36,9 @@ const ATTRIBUTES: [(&str, &str); 9] = [
 /// A name of no known form.
 pub(super) fn read(name: &str, validators: &Validators) -> Result<Solution, Reason> {
     let of = |library: &str, index: i64, params: Params| Solution {
-        build: validators.build(library),
+        build: validators.build(library).into(),
         index,
-        name: String::new(),
+        name: "".into(),
         params,
         weight_form: WeightForm::Plain,
         workspace_bytes: 0,
@@ -48,7 +48,7 @@ pub(super) fn read(name: &str, validators: &Validators) -> Result<Solution, Reas
     };
     let unknown = || format!("'{}' is no solution of TunableOp's", excerpt(name));
     if name == DEFAULT {
-        return Ok(Solution { name: DEFAULT.to_owned(), ..of("torch", 0, Params::new()) });
+        return Ok(Solution { name: DEFAULT.into(), ..of("torch", 0, Params::new()) });
     }
     if let Some(index) = name.strip_prefix(ROCBLAS) {
         return Ok(of("rocblas", index.parse().map_err(|_| unknown())?, Params::new()));
@@ -102,8 +102,8 @@ fn attributes(words: &str) -> Option<(i64, Params)> {
 /// A library that TunableOp does not ask, or a build that is not that PyTorch's.
 pub(super) fn name_of(choice: &Choice, validators: &Validators) -> Result<String, Reason> {
     let solution = &choice.solution;
-    if choice.is_baseline() || (solution.library(), solution.name.as_str()) == ("torch", DEFAULT) {
-        return Ok(DEFAULT.to_owned());
+    if choice.is_baseline() || (solution.library(), &*solution.name) == ("torch", DEFAULT) {
+        return Ok(DEFAULT.into());
     }
     let prefix = match solution.library() {
         "rocblas" => ROCBLAS,

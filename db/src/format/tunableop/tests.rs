@@ -67,11 +67,12 @@ fn only_what_the_target_can_run_is_written() {
     let own = Choice { origin: None, ..base };
     let with_build = |library: &str, version: &str, revision: &str| {
         let mut choice = own.clone();
-        choice.solution.build = Build { library: library.into(), version: version.into(), revision: revision.into() };
+        choice.solution.build =
+            Build { library: library.into(), version: version.into(), revision: revision.into() }.into();
         choice
     };
     let mut other_arch = own.clone();
-    other_arch.device.arch = "gfx942".into();
+    std::sync::Arc::make_mut(&mut other_arch.device).arch = "gfx942".into();
     let cases = [
         (with_build("asm", "1", ""), "TunableOp cannot run library asm"),
         (with_build("hipblaslt", "1.2.0", "abc"), "hipblaslt version was 1.2.0 when tuned, is 1.2.1 here"),

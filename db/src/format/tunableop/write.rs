@@ -10,11 +10,12 @@ use super::read::{CELLS, says};
 use super::validators::{NoValidators, Validators};
 use super::{signature, solution};
 use crate::atomic::{self, WriteError};
-use crate::choice::{Choice, Origin};
+use crate::choice::Choice;
 use crate::format::Format;
 use crate::format::aiter::NotExported;
 use crate::format::hipblaslt::words::cpp_number;
 use crate::format::sheet::Reason;
+use crate::origin::Origin;
 
 /// Why no results file was written.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +46,7 @@ pub fn to_text<'a>(
     let mut keys: HashMap<(String, String), Option<String>> = HashMap::new();
     for choice in choices {
         let spelled = choice.origin.as_deref().and_then(|origin| spelled(origin, choice, validators));
-        let file_hash = spelled.as_ref().and(choice.origin.as_deref()).map(|origin| origin.file_hash.clone());
+        let file_hash = spelled.as_ref().and(choice.origin.as_deref()).map(|origin| origin.source.file_hash.clone());
         let row = refuse_device(choice, validators).map_or(Ok(()), Err).and_then(|()| match spelled {
             Some(row) => Ok(row),
             None => row(choice, validators),
@@ -90,11 +91,10 @@ type Row = ((String, String), String);
 
 /// The row that `choice` was imported from, if that still says the same.
 fn spelled(origin: &Origin, choice: &Choice, validators: &Validators) -> Option<Row> {
-    if origin.format != Format::TunableOp.word() {
+    if origin.source.format != Format::TunableOp.word() {
         return None;
     }
-    let cell = |name: &str| origin.cells.iter().find(|(have, _)| have == name).map(|(_, text)| text.as_str());
-    let [op, params, solution, ms, blas_params] = CELLS.map(cell);
+    let [op, params, solution, ms, blas_params] = CELLS.map(|name| origin.cell(name));
     let cells = [op?, params?, solution?, ms?];
     if !says(cells, choice, validators) {
         return None;

@@ -86,11 +86,11 @@ fn what_changed_is_written_anew_and_the_rest_as_it_was() {
 #[test]
 fn a_row_of_another_device_takes_that_devices_name() {
     let mut row = read_as(NAME, TEXT).into_values().next().unwrap();
-    row.device.memory_gib = Some(256);
+    Arc::make_mut(&mut row.device).memory_gib = Some(256);
     assert_eq!(to_files([&row]).0[0].name, NAME.replace("MI300X", "MI325X"));
-    row.device.memory_gib = None;
+    Arc::make_mut(&mut row.device).memory_gib = None;
     assert!(to_files([&row]).1[0].reason.contains("not certain how vLLM calls gfx942/304"));
-    row.solution.build = Build::unknown("aiter");
+    row.solution.build = Build::unknown("aiter").into();
     assert!(to_files([&row]).1[0].reason.contains("cannot name library aiter"));
 }
 
@@ -215,8 +215,8 @@ fn every_shipped_configuration_comes_out_as_it_went_in() {
 #[test]
 fn an_origin_that_is_not_ours_frames_nothing() {
     let mut row = read_as(NAME, TEXT).into_values().next().unwrap();
-    let mut origin = crate::choice::Origin::clone(row.origin.as_ref().unwrap());
-    origin.format = "tuned".into();
+    let mut origin = crate::Origin::clone(row.origin.as_ref().unwrap());
+    Arc::make_mut(&mut origin.source).format = "tuned".into();
     row.origin = Some(Arc::new(origin));
     assert!(
         to_files([&row]).0[0].text.starts_with("{\n    \"triton_version\": \"3.5.0\",\n    \"16\": {\n        \"BLOCK")

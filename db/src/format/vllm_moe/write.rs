@@ -11,6 +11,7 @@ use crate::atomic::{self, WriteError};
 use crate::choice::Choice;
 use crate::format::Format;
 use crate::format::aiter::NotExported;
+use crate::origin::Origin;
 use crate::solution::Params;
 
 /// The order in which vLLM's tuner writes an entry's fields; others follow by name.
@@ -91,7 +92,7 @@ struct Entry<'a> {
     m: u32,
     params: &'a Params,
     /// The pieces of the file that it was read from.
-    origin: Option<&'a [(String, String)]>,
+    origin: Option<&'a Origin>,
 }
 
 /// The file and the entry that a choice becomes, or why it cannot.
@@ -107,12 +108,13 @@ fn named(choice: &Choice) -> Result<(String, Entry<'_>), String> {
     if params.iter().all(|(name, _)| name == TRITON_VERSION) {
         return Err("it has no launch parameters".into());
     }
-    let origin = choice.origin.as_ref().filter(|origin| origin.format == *FORMAT_WORD);
+    let origin = choice.origin.as_ref().filter(|origin| origin.source.format == *FORMAT_WORD);
     // The file's own name holds what a device does not: which of its marketing names it was.
-    let origin_name = origin.and_then(|origin| Path::new(&origin.file).file_name()?.to_str()?.parse::<FileName>().ok());
+    let origin_name =
+        origin.and_then(|origin| Path::new(&origin.source.file).file_name()?.to_str()?.parse::<FileName>().ok());
     let origin_name = origin_name.filter(|name| {
         name.site(&choice.device.arch) == Ok(moe.site)
-            && devices::by_name(&name.device_name).is_ok_and(|device| device == choice.device)
+            && devices::by_name(&name.device_name).is_ok_and(|device| device == *choice.device)
             && name.backend.as_deref() == backend
     });
     let name = match &origin_name {
@@ -124,13 +126,13 @@ fn named(choice: &Choice) -> Result<(String, Entry<'_>), String> {
                 .ok_or("vLLM has no word for its element types")?
         }
     };
-    let origin = origin.filter(|_| origin_name.is_some()).map(|origin| origin.cells.as_slice());
+    let origin = origin.filter(|_| origin_name.is_some()).map(|origin| &**origin);
     Ok((name.to_string(), Entry { m: moe.m, params, origin }))
 }
 
 impl<'a> Entry<'a> {
     fn piece(&self, name: &str) -> Option<&'a str> {
-        self.origin?.iter().find(|(have, _)| have == name).map(|(_, text)| text.as_str())
+        self.origin?.cell(name)
     }
 
     /// The entry as it was spelled, if it still says the same.

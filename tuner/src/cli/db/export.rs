@@ -82,13 +82,13 @@ impl Rendered {
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let mut choices = tables::choices(&args.db, &Default::default())?;
     if let Some(source) = &args.source {
-        choices.retain(|choice| choice.origin.as_ref().is_some_and(|origin| origin.file == *source));
+        choices.retain(|choice| choice.origin.as_ref().is_some_and(|origin| origin.source.file == *source));
         if choices.is_empty() {
             return Err(anyhow::anyhow!("{}: no row was imported from {source}", args.db.display()).into());
         }
     }
     if args.as_imported {
-        choices.sort_by_key(|choice| choice.origin.as_ref().map(|origin| (origin.file.clone(), origin.line)));
+        choices.sort_by_key(|choice| choice.origin.as_ref().map(|origin| (origin.source.file.clone(), origin.line)));
     }
     let rendered = render(&choices, args)?;
     write(&rendered, args)?;

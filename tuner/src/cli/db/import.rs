@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use tgemm_db::format::{self, Content, Format, Read, ReadOptions, Unreadable};
-use tgemm_db::merge::{Merge, SourceReport};
+use tgemm_db::Recorded;
+use tgemm_db::format::{self, Content, Format, ReadOptions, Unreadable};
+use tgemm_db::merge::{Merge, MergeError, SourceReport};
 use tgemm_db::recording;
 use tgemm_db::store::Store;
-use tgemm_db::{Choice, Recorded};
 
 use super::keep::{self, Keeper};
 use super::tables::{self, Assumptions};
@@ -69,6 +69,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         bail_nothing(&args.files)?;
     }
     let merged = merge.finish();
+    tell_reports(&args.files, &fates, merged.reports());
     let mut store = Store::open(&args.db)?;
     let run = serde_json::json!({ "files": args.files, "imported_at": options.imported_at });
     let mut keeper = Keeper::new(&mut store, run)?;
@@ -105,14 +106,17 @@ fn read(args: &Args, options: &ReadOptions) -> Result<Incoming, Failure> {
     }
     let mut source = first_file;
     for path in &args.files {
-        let fate = match format::read(path, options) {
-            Ok(Content::Choices(read)) => {
+        let fate = match incoming.merge.add_file(path, options) {
+            Ok(()) => {
                 source += 1;
-                add_choices(&mut incoming.merge, path, read, source - 1)?
+                Fate::Choices(source - 1)
             }
-            Ok(Content::Problems(read)) => add_problems(&mut incoming.recorded, path, read)?,
-            Err(error) if matches!(error.unreadable, Unreadable::Foreign(_)) => Fate::Foreign(error.to_string()),
-            Err(error) => Fate::Failed(error.to_string()),
+            Err(MergeError::Read(error)) => match error.unreadable {
+                Unreadable::WrongKind { .. } => add_problems(&mut incoming.recorded, path, options)?,
+                Unreadable::Foreign(_) => Fate::Foreign(error.to_string()),
+                _ => Fate::Failed(error.to_string()),
+            },
+            Err(error) => return Err(error.into()),
         };
         incoming.fates.push(fate);
     }
@@ -134,18 +138,26 @@ fn tell_unread(fates: &[Fate]) {
     }
 }
 
-fn add_choices(merge: &mut Merge, path: &Path, read: Read<Choice>, source: usize) -> Result<Fate, Failure> {
-    input::report_rejected(path, &read.rejected);
-    tell_warnings(&read.warnings);
-    merge.add_read(path.display().to_string(), read)?;
-    Ok(Fate::Choices(source))
+/// What the readers of the files of choices had to say.
+fn tell_reports(files: &[PathBuf], fates: &[Fate], reports: &[SourceReport]) {
+    for (path, fate) in files.iter().zip(fates) {
+        if let Fate::Choices(source) = fate {
+            tables::tell_rejected(path, &reports[*source]);
+            tell_warnings(&reports[*source].warnings);
+        }
+    }
 }
 
 fn add_problems(
     recorded: &mut Vec<(Vec<Recorded>, String)>,
     path: &Path,
-    read: Read<Recorded>,
+    options: &ReadOptions,
 ) -> Result<Fate, Failure> {
+    let read = match format::read(path, options) {
+        Ok(Content::Problems(read)) => read,
+        Ok(Content::Choices(_)) => return Ok(Fate::Failed(format!("{}: changed while it was read", path.display()))),
+        Err(error) => return Ok(Fate::Failed(error.to_string())),
+    };
     input::report_rejected(path, &read.rejected);
     tell_warnings(&read.warnings);
     // Recordings are kept by their source's full path, so that to import one again counts nothing double.

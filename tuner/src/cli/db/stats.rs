@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tgemm_db::stats::{Group, Stats, stats};
+use tgemm_db::stats::{Counter, Group, Stats};
 
 use super::tables::{self, Assumptions};
 use crate::cli::{Exit, Failure};
@@ -27,11 +27,11 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let mut choices = Vec::new();
+    let mut counter = Counter::default();
     for path in &args.files {
-        choices.extend(tables::choices(path, &args.assume.options())?);
+        tables::each_choice(path, &args.assume.options(), |choice| counter.add(&choice))?;
     }
-    let stats = stats(&choices);
+    let stats = counter.end();
     report::write_stdout(&if args.json { json(&stats) } else { people(&stats, args.sources) })?;
     Ok(Exit::Done)
 }

@@ -80,6 +80,20 @@ pub fn add(merge: &mut Merge, path: &Path, options: &ReadOptions) -> anyhow::Res
     Ok(())
 }
 
+/// Every choice of a database or a file goes to `take`; rejected rows are named on standard error.
+pub fn each_choice(path: &Path, options: &ReadOptions, mut take: impl FnMut(Choice)) -> anyhow::Result<()> {
+    if is_sqlite(path) {
+        let store = Store::open_read_only(path)?;
+        store.each_choice(take)?;
+        store.close()?;
+        return Ok(());
+    }
+    let options = ReadOptions { keep_origin: true, ..options.clone() };
+    let read = format::each_choice(path, &options, |_, choice| take(choice))?;
+    input::report_rejected(path, &read.rejected);
+    Ok(())
+}
+
 /// All choices of a database or a file; rejected rows are named on standard error.
 pub fn choices(path: &Path, options: &ReadOptions) -> anyhow::Result<Vec<Choice>> {
     if is_sqlite(path) {

@@ -7,9 +7,9 @@
 //! ```
 //! Input files of both bench programs have the same form without a count.
 
-use super::super::said::Said;
-use super::super::words::Float8;
 use super::{Level, Seen, Source};
+use crate::format::hipblaslt::said::Said;
+use crate::format::hipblaslt::words::Float8;
 use crate::format::rocblas::function::Function;
 use crate::format::sheet::Reason;
 use crate::recording::Via;

@@ -9,12 +9,12 @@
 //! AITER says a shape once a process, so counts are processes rather than calls. What the family's table means by its
 //! columns is as in [`crate::format::aiter`]: outputs are bf16, fp8 is the arch's own.
 
-use super::super::words::{Float8, is_elided};
 use super::{Level, Seen, Source};
 use crate::dtype::DType;
 use crate::format::ReadOptions;
 use crate::format::aiter::Family;
 use crate::format::column::flag;
+use crate::format::hipblaslt::words::{Float8, is_elided};
 use crate::format::limits::excerpt;
 use crate::format::sheet::Reason;
 use crate::problem::{Gemm, Problem, ScaleMode, Site};

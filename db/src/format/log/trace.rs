@@ -8,11 +8,11 @@
 //! cuBLASLt prints what differs from its defaults only, and never alpha: it is taken as 1. hipBLASLt's traces are
 //! silent on scales, so that 8-bit inputs are rejected: its bench lines (mask 32) say them.
 
-use super::super::draft::{self, Types, plain};
-use super::super::words::{self, Float8, is_elided};
 use super::{Level, Seen, Source};
 use crate::blas::{Call, Op};
 use crate::dtype::{Compute, DType};
+use crate::format::hipblaslt::draft::{self, Types, plain};
+use crate::format::hipblaslt::words::{self, Float8, is_elided};
 use crate::format::limits::excerpt;
 use crate::format::sheet::Reason;
 use crate::problem::{Activation, Scalar, ScaleMode};

@@ -26,9 +26,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::words::Float8;
 use crate::dtype::DType;
 use crate::format::aiter::Family;
+use crate::format::hipblaslt::words::Float8;
 use crate::format::limits::{LINE_BYTES_MAX, ROWS_MAX};
 use crate::format::sheet::Reason;
 use crate::format::{Content, Format, HEAD_BYTES, Read, ReadError, ReadOptions, Rejected, Sourced, Unreadable};

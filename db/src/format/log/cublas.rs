@@ -9,11 +9,11 @@
 //! ```
 //! Factors are logged as pointers: alpha is taken as 1 and beta as 0.
 
-use super::super::draft::Types;
-use super::super::said::Said;
-use super::super::words::{self, Float8};
 use super::{Level, Seen, Source};
 use crate::dtype::{Compute, DType};
+use crate::format::hipblaslt::draft::Types;
+use crate::format::hipblaslt::said::Said;
+use crate::format::hipblaslt::words::{self, Float8};
 use crate::format::limits::FIELDS_MAX;
 use crate::format::sheet::Reason;
 use crate::recording::Via;

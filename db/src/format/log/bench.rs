@@ -7,9 +7,9 @@
 //! A number in front is the count of `uniq -c`. Several commands on one line are several calls. The solution index is
 //! of the build that logged, which the line does not name: it is passed over.
 
-use super::super::said::Said;
-use super::super::words::{Float8, is_elided};
 use super::{Level, Seen, Source};
+use crate::format::hipblaslt::said::Said;
+use crate::format::hipblaslt::words::{Float8, is_elided};
 use crate::format::rocblas::function::Function;
 use crate::format::sheet::Reason;
 use crate::recording::Via;
