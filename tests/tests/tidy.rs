@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("tgemm-tests", &[]),
+    ("tgemm-rocm-double", &[]),
     ("tgemm-fuzz", &["tgemm-db"]),
 ];
 
