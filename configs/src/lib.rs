@@ -25,6 +25,16 @@ const MODELS: &[Model] = &[
         config: include_str!("../models/qwen3-0.6b.json"),
         about: "the sizes of Qwen3-0.6B: 596 million weights in GEMMs",
     },
+    Model {
+        name: "qwen3-30b-a3b",
+        config: include_str!("../models/qwen3-30b-a3b.json"),
+        about: "the sizes of Qwen3-30B-A3B; its experts are no GEMM sites",
+    },
+    Model {
+        name: "llama-3.3-70b",
+        config: include_str!("../models/llama-3.3-70b.json"),
+        about: "the sizes of Llama-3.3-70B: 69.5 billion weights in GEMMs",
+    },
 ];
 
 /// Every shipped model, smallest first.
@@ -61,6 +71,7 @@ mod tests {
         let millions = |name| (gemm_weights(model(name).unwrap()) + 500_000) / 1_000_000;
         assert_eq!(millions("tiny"), 44);
         assert_eq!(millions("qwen3-0.6b"), 596);
+        assert_eq!(millions("llama-3.3-70b"), 69_502);
         assert_eq!(model("qwen3"), None);
         assert!(models().iter().all(|shipped| model(shipped.name) == Some(shipped.config)));
     }

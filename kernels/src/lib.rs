@@ -6,12 +6,14 @@
 //! | [`Survey`] | what a device is asked about an output that is too large to be read |
 //! | [`operands`] | the raw pointers of one launch, shared by tuner, dispatch and every foreign door |
 //! | [`cpu`] | the host's processors: device identity, libraries, context |
+//! | [`gpu`] | GPUs, through HIP or CUDA |
 //! | `measure` | operands of a problem, reference, gate, timing (feature `measure`) |
 //! | `scripted` | a library with scripted costs, noise, hangs and lies (feature `scripted`) |
 //!
 //! A new library is one [`Library`]; nothing else in the house changes.
 
 pub mod cpu;
+pub mod gpu;
 #[cfg(feature = "measure")]
 pub mod measure;
 pub mod operands;

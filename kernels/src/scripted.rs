@@ -111,7 +111,7 @@ impl ScriptedContext {
 
     fn new(script: Script) -> ScriptedContext {
         let solutions: Vec<Solution> = (0i64..).zip(&script.solutions).map(|(i, s)| script.solution(i, s)).collect();
-        let mut builds: Vec<Build> = solutions.iter().map(|solution| solution.build.clone()).collect();
+        let mut builds: Vec<Build> = solutions.iter().map(|solution| Build::clone(&solution.build)).collect();
         builds.sort();
         builds.dedup();
         let device = Device {
@@ -260,7 +260,7 @@ fn within(buffer: &Buffer, offset: usize, len: usize) -> Result<(), Error> {
 impl ScriptedLibrary {
     fn offered(&self) -> impl Iterator<Item = (&SolutionScript, &Solution)> {
         let all = self.shared.script.solutions.iter().zip(&self.shared.solutions);
-        all.filter(|(_, solution)| solution.build == self.build)
+        all.filter(|(_, solution)| *solution.build == self.build)
     }
 }
 

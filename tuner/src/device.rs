@@ -3,6 +3,7 @@
 use tgemm_kernels::Context;
 use tgemm_kernels::cpu::CpuContext;
 use tgemm_kernels::scripted::ScriptedContext;
+use tgemm_vendor::gpu::Dialect;
 
 /// A device opened in this process.
 pub struct Opened {
@@ -17,11 +18,8 @@ pub struct Opened {
 #[non_exhaustive]
 pub enum DeviceError {
     /// No such device is known.
-    #[error("no device is called '{0}' (known: cpu)")]
+    #[error("no device is called '{0}' (known: cpu, cuda:N, hip:N)")]
     Unknown(String),
-    /// GPUs have their own place in this interface, but this version has no code for them.
-    #[error("device '{0}': this version of tune drives the CPU only")]
-    NoGpu(String),
     /// It is known, but cannot be opened.
     #[error("device '{name}' cannot be opened: {why}")]
     Failed {
@@ -32,7 +30,14 @@ pub enum DeviceError {
     },
 }
 
-/// Opens `name`: `cpu`, or `scripted:FILE`, a device that plays a script, for tests of search and supervision.
+/// The GPU that `name` means: `cuda:1`, `hip:0`, or `hip` for the first.
+fn gpu(name: &str) -> Option<(Dialect, u32)> {
+    let (family, ordinal) = name.split_once(':').unwrap_or((name, "0"));
+    let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.name() == family)?;
+    Some((dialect, ordinal.parse().ok()?))
+}
+
+/// Opens `name`: `cpu`, `cuda:N`, `hip:N`, or `scripted:FILE`, a device that plays a script, for tests of search and supervision.
 pub fn open(name: &str) -> Result<Opened, DeviceError> {
     let failed = |why: String| DeviceError::Failed { name: name.into(), why };
     if let Some(path) = name.strip_prefix("scripted:") {
@@ -44,9 +49,8 @@ pub fn open(name: &str) -> Result<Opened, DeviceError> {
         let absent = context.absent().to_vec();
         return Ok(Opened { context: Box::new(context), absent });
     }
-    let family = name.split(':').next().unwrap_or(name);
-    match family {
-        "hip" | "cuda" => Err(DeviceError::NoGpu(name.into())),
-        _ => Err(DeviceError::Unknown(name.into())),
-    }
+    let (dialect, ordinal) = gpu(name).ok_or_else(|| DeviceError::Unknown(name.into()))?;
+    let context = tgemm_kernels::gpu::open(dialect, ordinal).map_err(|e| failed(e.to_string()))?;
+    let absent = context.absent().to_vec();
+    Ok(Opened { context: Box::new(context), absent })
 }

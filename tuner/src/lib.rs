@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`models`], [`filter`] | problems from a model's `config.json`; which of them are meant |
 //! | [`plan`] | which problem first, and how much time each gets |
+//! | [`roofline`] | what a device could do at best |
 //! | [`race`], [`stats`] | the decision, pure: no clock, no device |
 //! | [`worker`] | the child process that touches the device, and its supervision |
 //! | [`sweep`] | a plan through its contests into the store |
@@ -17,6 +18,7 @@ pub mod models;
 pub mod plan;
 pub mod race;
 pub mod report;
+pub mod roofline;
 pub mod stats;
 pub mod sweep;
 pub mod worker;

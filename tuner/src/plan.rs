@@ -1,9 +1,12 @@
 //! What to tune, in which order, and how much of the budget each problem gets.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use tgemm_db::cost::Roofline;
-use tgemm_db::{Device, Problem, Recorded, Vendor};
+use tgemm_db::{Device, Problem, Recorded};
+use tgemm_kernels::Ask;
+
+use crate::roofline;
 
 /// A problem gets at least this share of an equal split, however little it weighs: the budget covers everything.
 const EQUAL_SHARE: f64 = 0.5;
@@ -11,8 +14,10 @@ const EQUAL_SHARE: f64 = 0.5;
 /// One problem of the plan.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// What was recorded.
+    /// What was recorded: the problem with the count of all its rows.
     pub recorded: Recorded,
+    /// Every way in which it was asked for: one choice serves them all.
+    pub asks: Vec<Ask>,
     /// Time of one call by the nominal roofline, microseconds. Good for weighing problems, not for judging them.
     pub nominal_us: f64,
     /// Share of the whole recording's nominal time: count x time.
@@ -26,29 +31,41 @@ pub struct Plan {
     pub items: Vec<Item>,
 }
 
-/// A round figure for the device's ceilings, before anything is measured: it only weighs problems against each other.
-pub fn nominal_roofline(device: &Device) -> Roofline {
-    let units = f64::from(device.compute_units.max(1));
-    match device.vendor {
-        // A core of this decade: 16 f32 lanes x 2 FMA x 2 GHz, and some 8 GB/s of memory each.
-        Vendor::Cpu => Roofline { gflops_per_s: 128.0 * units, gbytes_per_s: 8.0 * units },
-        // A compute unit of this decade: some 2.5 TFLOP/s of 16-bit matrix work and 15 GB/s each (MI300X, H100).
-        _ => Roofline { gflops_per_s: 2500.0 * units, gbytes_per_s: 15.0 * units },
+/// The rows of each problem together, in the order of first sight, with every way in which it was asked for.
+fn by_problem(recorded: &[Recorded]) -> Vec<(Recorded, Vec<Ask>)> {
+    let mut grouped: Vec<(Recorded, Vec<Ask>)> = Vec::new();
+    let mut places = HashMap::new();
+    for row in recorded {
+        let place = *places.entry(row.problem).or_insert(grouped.len());
+        let ask = Ask::from(row);
+        match grouped.get_mut(place) {
+            Some((first, asks)) => {
+                first.count = first.count.saturating_add(row.count);
+                first.captured |= row.captured;
+                if !asks.contains(&ask) {
+                    asks.push(ask);
+                }
+            }
+            None => grouped.push((row.clone(), vec![ask])),
+        }
     }
+    grouped
 }
 
 /// Plans `recorded` on `device`: heaviest first, equal weights in key order, so that a plan does not depend on the order
 /// of its input.
 pub fn plan(recorded: &[Recorded], device: &Device) -> Plan {
-    let roofline = nominal_roofline(device);
-    let weigh = |row: &Recorded| row.count.max(1) as f64 * roofline.time_us(&row.problem);
-    let total: f64 = recorded.iter().map(weigh).sum();
-    let mut items: Vec<Item> = recorded
-        .iter()
-        .map(|row| Item {
-            recorded: row.clone(),
-            nominal_us: roofline.time_us(&row.problem),
-            share: if total > 0.0 { weigh(row) / total } else { 0.0 },
+    let least_us = |row: &Recorded| roofline::least_time_us(device, &row.problem);
+    let weigh = |row: &Recorded| row.count.max(1) as f64 * least_us(row);
+    let grouped = by_problem(recorded);
+    let total: f64 = grouped.iter().map(|(row, _)| weigh(row)).sum();
+    let mut items: Vec<Item> = grouped
+        .into_iter()
+        .map(|(row, asks)| Item {
+            nominal_us: least_us(&row),
+            share: if total > 0.0 { weigh(&row) / total } else { 0.0 },
+            recorded: row,
+            asks,
         })
         .collect();
     items.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| key(a).cmp(&key(b))));
@@ -72,7 +89,7 @@ pub fn slice(left: &[Item], remaining: Duration) -> Duration {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tgemm_db::{DType, Site};
+    use tgemm_db::{DType, Site, Vendor, Via};
 
     fn device() -> Device {
         Device {
@@ -92,13 +109,24 @@ mod tests {
 
     #[test]
     fn the_heaviest_comes_first_whatever_the_order() {
-        let rows = [row(1, 64, 1), row(1, 64, 1000), row(1, 4096, 1)];
+        let rows = [row(1, 64, 1), row(2, 64, 1000), row(1, 4096, 1)];
         let plan_a = plan(&rows, &device());
         assert_eq!(plan_a.items[0].recorded.count, 1000);
         let reversed: Vec<Recorded> = rows.iter().rev().cloned().collect();
         let order = |p: &Plan| p.items.iter().map(|i| (i.recorded.problem, i.recorded.count)).collect::<Vec<_>>();
         assert_eq!(order(&plan_a)[0], order(&plan(&reversed, &device()))[0]);
         assert!((plan_a.items.iter().map(|i| i.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rows_of_one_problem_are_one_item_with_every_ask() {
+        let asked = |via, count| Recorded { via, ..row(1, 64, count) };
+        let rows = [asked(Via::GemmEx, 3), row(2, 64, 1), asked(Via::LtMatmul, 4), asked(Via::GemmEx, 5)];
+        let plan = plan(&rows, &device());
+        assert_eq!(plan.items.len(), 2);
+        let item = plan.items.iter().find(|item| item.recorded.problem.m() == 1).unwrap();
+        assert_eq!(item.recorded.count, 12);
+        assert_eq!(item.asks.iter().map(|ask| ask.via).collect::<Vec<_>>(), [Via::GemmEx, Via::LtMatmul]);
     }
 
     proptest! {

@@ -155,7 +155,7 @@ fn lookups_report_bad_tuned_rows_and_answer_from_the_rest() {
 fn devices_that_are_not_there_end_with_code_3() {
     let scratch = Scratch::new();
     let untuned = scratch.untuned(&[1]);
-    for device in ["hip:0", "cuda:0", "tpu", "scripted:/nonexistent.json"] {
+    for device in ["hip:77", "cuda:77", "cuda:x", "tpu", "scripted:/nonexistent.json"] {
         let output = sweep(&scratch, device, &untuned, &[]);
         assert_eq!(code(&output), 3, "{device}: {}", stderr(&output));
         assert!(stderr(&output).contains(device), "{}", stderr(&output));

@@ -169,9 +169,9 @@ mod tests {
     impl Noted {
         fn new(fail_from: usize) -> Noted {
             let solution = Solution {
-                build: Build::unknown("noted"),
+                build: Build::unknown("noted").into(),
                 index: 0,
-                name: String::new(),
+                name: "".into(),
                 params: Params::new(),
                 weight_form: WeightForm::Plain,
                 workspace_bytes: 0,

@@ -99,9 +99,9 @@ impl Crate {
     fn solution(&self, offer: &Offer, linear: &Linear, threads: usize) -> Result<Solution, Error> {
         let numerics = offer.routine.takes(linear)?;
         Ok(Solution {
-            build: self.build.clone(),
+            build: self.build.clone().into(),
             index: offer.index,
-            name: offer.name.clone(),
+            name: offer.name.as_str().into(),
             params: Params::new().with(THREADS, threads),
             weight_form: offer.form,
             workspace_bytes: Workspace::of(&*offer.routine, linear).total_bytes() as u64,

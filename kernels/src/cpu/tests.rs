@@ -302,9 +302,9 @@ fn what_cannot_be_taken_is_refused() {
         }
         let problem = site.at(2).into();
         let mut others = vec![solution.clone(); 6];
-        others[0].build.version.push('x');
+        std::sync::Arc::make_mut(&mut others[0].build).version.push('x');
         others[1].index = 99;
-        others[2].name.push('x');
+        others[2].name = format!("{}x", others[2].name).into();
         others[3].params = others[3].params.clone().with("threads", 4096);
         others[4].params = others[4].params.clone().with("weights", "f32");
         others[5].params = tgemm_db::Params::new();

@@ -9,11 +9,12 @@
 //!
 //! Bias and old output are scaled by √K, the size of the product itself: left out or shifted, they cannot hide in rounding.
 
-use half::{bf16, f16};
-use tgemm_db::problem::{Activation, Gemm, Scalar, ScaleMode};
-use tgemm_db::{DType, Problem};
+use tgemm_db::Problem;
+use tgemm_db::problem::{Activation, Gemm, Scalar};
 
+use super::float::Float;
 use super::rng::Rng;
+use super::scales::Scales;
 use crate::Error;
 
 /// Length of a pool: the largest prime below 2^20. As it is prime, `row · step` meets every start before it repeats one.
@@ -25,6 +26,10 @@ const POOL_STEP: usize = 648_055;
 /// Least magnitude of a value: far above the subnormals of every type, so that flushing them changes nothing.
 pub const MAGNITUDE_MIN: f64 = 1.0 / 1024.0;
 
+/// 8-bit operands are drawn this much larger, and their scales this much smaller: the least magnitude of a value is then
+/// normal in every 8-bit type (2^-6), and 9 deviations, more than are ever drawn, below the largest of each (240).
+pub const SCALE_8_BIT: f64 = 16.0;
+
 /// What stands for alpha of class "other"; exact in every type.
 pub const ALPHA_OTHER: f32 = 0.75;
 
@@ -33,73 +38,6 @@ pub const BETA_OTHER: f32 = -0.5;
 
 /// Fills the gaps between rows: not a number in any floating-point type, so that reading them is seen.
 pub const GAP_BYTE: u8 = 0xFF;
-
-/// A floating-point type whose values the host can make and read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Float {
-    /// IEEE binary32.
-    F32,
-    /// IEEE binary16.
-    F16,
-    /// bfloat16.
-    Bf16,
-}
-
-impl Float {
-    /// The type, if the host can make it.
-    pub fn of(dtype: DType) -> Result<Float, Error> {
-        match dtype {
-            DType::F32 => Ok(Float::F32),
-            DType::F16 => Ok(Float::F16),
-            DType::Bf16 => Ok(Float::Bf16),
-            other => Err(Error::unsupported(format!("operands of type {other} cannot be made or checked yet"))),
-        }
-    }
-
-    /// The type as the house's words have it.
-    pub fn dtype(self) -> DType {
-        match self {
-            Float::F32 => DType::F32,
-            Float::F16 => DType::F16,
-            Float::Bf16 => DType::Bf16,
-        }
-    }
-
-    /// Bytes of one element.
-    pub fn bytes(self) -> usize {
-        match self {
-            Float::F32 => 4,
-            Float::F16 | Float::Bf16 => 2,
-        }
-    }
-
-    /// The nearest value of this type.
-    pub fn round(self, value: f64) -> f32 {
-        match self {
-            Float::F32 => value as f32,
-            Float::F16 => f16::from_f64(value).to_f32(),
-            Float::Bf16 => bf16::from_f64(value).to_f32(),
-        }
-    }
-
-    /// Appends the bytes of the nearest value of this type.
-    pub fn encode(self, value: f64, into: &mut Vec<u8>) {
-        match self {
-            Float::F32 => into.extend((value as f32).to_ne_bytes()),
-            Float::F16 => into.extend(f16::from_f64(value).to_ne_bytes()),
-            Float::Bf16 => into.extend(bf16::from_f64(value).to_ne_bytes()),
-        }
-    }
-
-    /// The value of the element that `bytes` starts with; `bytes` holds at least [`Float::bytes`].
-    pub fn decode(self, bytes: &[u8]) -> f32 {
-        match self {
-            Float::F32 => f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
-            Float::F16 => f16::from_ne_bytes([bytes[0], bytes[1]]).to_f32(),
-            Float::Bf16 => bf16::from_ne_bytes([bytes[0], bytes[1]]).to_f32(),
-        }
-    }
-}
 
 /// A matrix as it is stored: `rows` rows of `cols` elements, rows `ld` elements apart.
 #[derive(Clone, Debug)]
@@ -132,6 +70,7 @@ impl Matrix {
             let why = format!("a matrix of {rows}x{cols} would repeat itself; extents up to {POOL_LEN} can be filled");
             return Err(Error::Unsupported(why));
         }
+        let least = if float.is_8_bit() { MAGNITUDE_MIN * SCALE_8_BIT } else { MAGNITUDE_MIN };
         let mut rng = Rng::new(seed, stream);
         let mut values = Vec::with_capacity(len + 1);
         let mut bytes = Vec::with_capacity((len + 1) * float.bytes());
@@ -139,7 +78,7 @@ impl Matrix {
             let pair = rng.normals();
             for normal in [pair.0, pair.1] {
                 let magnitude = if away { normal.abs() + 0.5 } else { normal.abs() };
-                let value = (magnitude * scale).max(MAGNITUDE_MIN).copysign(normal);
+                let value = (magnitude * scale).max(least).copysign(normal);
                 float.encode(value, &mut bytes);
                 values.push(float.round(value));
             }
@@ -225,6 +164,8 @@ pub struct Data {
     pub bias: Option<Matrix>,
     /// The old output, where beta is not zero.
     pub c: Option<Matrix>,
+    /// Factors of a scaled problem.
+    pub scales: Option<Scales>,
     /// Factor of the product, of the problem's class.
     pub alpha: f32,
     /// Factor of the old output, of the problem's class.
@@ -245,14 +186,13 @@ pub(super) const CHECKED: &[Activation] = &[Activation::None, Activation::Relu, 
 impl Data {
     /// The operands of `problem` for `seed`.
     ///
-    /// [`Error::Unsupported`] for batches, scales, shuffled weights and types that the host cannot make.
+    /// [`Error::Unsupported`] for batches, shuffled weights, and types and scales that the host cannot make.
     pub fn new(problem: &Problem, seed: u64) -> Result<Data, Error> {
         let gemm = crate::gemm_of(problem)?;
         let Gemm { m, site } = gemm;
         gemm.validate().map_err(|e| Error::Unsupported(e.to_string()))?;
         for (has, what) in [
             (site.batch.count != 1, "a batch of more than one"),
-            (site.scale != ScaleMode::None, "scales"),
             (site.preshuffled, "shuffled weights"),
             (!CHECKED.contains(&site.activation), "an activation that has no reference"),
         ] {
@@ -268,13 +208,19 @@ impl Data {
         let x = stored(site.trans.x(), *m, site.k, site.ldx(*m));
         let w = stored(site.trans.w(), site.n, site.k, site.ldw());
         let bias = |dtype| Matrix::random([1, site.n, site.n], Float::of(dtype)?, (seed, 3), scale, true);
-        let out = Float::of(site.out)?;
+        let out = Float::of_output(site.out)?;
         let c = || Matrix::random([*m, site.n, site.ldo()], out, (seed, 4), scale, true);
+        let operand = |shape, dtype, stream| {
+            let float = Float::of(dtype)?;
+            let size = if float.is_8_bit() { SCALE_8_BIT } else { 1.0 };
+            Matrix::random(shape, float, (seed, stream), size, false)
+        };
         Ok(Data {
-            x: Matrix::random(x, Float::of(site.x)?, (seed, 1), 1.0, false)?,
-            w: Matrix::random(w, Float::of(site.w)?, (seed, 2), 1.0, false)?,
+            x: operand(x, site.x, 1)?,
+            w: operand(w, site.w, 2)?,
             bias: site.bias.map(bias).transpose()?,
             c: (site.beta != Scalar::Zero).then(c).transpose()?,
+            scales: Scales::new(gemm, seed)?,
             alpha: factor(site.alpha, ALPHA_OTHER),
             beta: factor(site.beta, BETA_OTHER),
         })

@@ -1,7 +1,7 @@
 use super::*;
 use std::collections::HashSet;
-use tgemm_db::Site;
-use tgemm_db::problem::{Batch, Leading, Trans};
+use tgemm_db::problem::{Batch, Leading, ScaleMode, Trans};
+use tgemm_db::{DType, Site};
 
 fn data(m: u32, n: u32, k: u32, dtype: DType) -> Data {
     Data::new(&Site::linear(n, k, dtype).with_bias(dtype).at(m).into(), 7).unwrap()
@@ -103,7 +103,8 @@ fn what_cannot_be_made_is_unsupported() {
     assert!(!refused(plain));
     assert!(refused(Site::linear(8, 8, DType::I8)));
     assert!(refused(Site { batch: Batch { count: 2, ..Batch::default() }, ..plain }));
-    assert!(refused(Site { scale: ScaleMode::Tensor, ..plain }));
+    assert!(refused(Site { scale: ScaleMode::Mx, ..plain }));
+    assert!(refused(Site { scale: ScaleMode::Tensor, scale_dtype: DType::Ue8m0, ..plain }));
     assert!(refused(Site { preshuffled: true, ..plain }));
     assert!(refused(Site::linear(2, 0, DType::F32)));
     assert!(refused(Site::linear(2, 2_000_000, DType::F32)));

@@ -31,6 +31,24 @@
 //!
 //! which is 1.2e-4 · norm at K = 8192: a thousandth of what a dropped 64th of K errs by.
 //!
+//! **8-bit operands.** Hopper's matrix cores keep about 14 bits while they add the products of one instruction, which takes
+//! [`CUT_OFF_K_8_BIT`] of K, to the accumulator (DeepSeek-V3 technical report, section 3.3.2), and cut off the rest: at most
+//! 2^-13 of the partial sum each time, all towards zero. With fast accumulation the partial sum is that of all K so far:
+//!
+//! ```text
+//! cutting off = 2 · 2^-14 · K / CUT_OFF_K_8_BIT · norm                       (3 % of norm at K = 8192)
+//! ```
+//!
+//! without it a library adds the accumulator to an f32 sum and clears it every [`PROMOTION_K`] of K, whose partial sums are
+//! √(PROMOTION_K / K) as large:
+//!
+//! ```text
+//! cutting off = 2 · 2^-14 · √(PROMOTION_K · K) / CUT_OFF_K_8_BIT · norm      (0.4 % of norm at K = 8192)
+//! ```
+//!
+//! Fast accumulation over a long K is so inexact that a dropped 64th of K (12 % of norm) passes from K = 32768 on; there only
+//! the comparison with the baseline's own error is sharp.
+//!
 //! **Products.** In f32 they are exact for 16-bit operands and else as good as one more addition. tf32 rounds both factors
 //! to 11 significant bits, once and independently of K: `SUMMATION · 2^-11 · norm` on top.
 //!
@@ -55,7 +73,7 @@ use tgemm_db::outcome::ErrorFigures;
 use tgemm_db::problem::{Activation, Gemm};
 use tgemm_db::{Compute, DType, Numerics, Problem};
 
-use super::data::Float;
+use super::float::Float;
 use super::reference::{Cell, Reference};
 use crate::Error;
 
@@ -64,6 +82,15 @@ pub const SUMMATION: f64 = 8.0;
 
 /// Fewest products that matrix cores add between two cut-offs.
 pub const CUT_OFF_K: f64 = 8.0;
+
+/// Products of 8-bit operands that one instruction adds up.
+pub const CUT_OFF_K_8_BIT: f64 = 32.0;
+
+/// Products of 8-bit operands after which sums go on in f32, where accumulation is not fast.
+pub const PROMOTION_K: f64 = 128.0;
+
+/// Half the share of a partial sum of 8-bit products that an addition may cut off.
+const ROUNDOFF_8_BIT: f64 = 1.0 / (1u64 << 14) as f64;
 
 /// Multiples of the output type's roundoff that each rounding may be wrong by: 2 lets conversions cut off.
 pub const ROUNDING: f64 = 2.0;
@@ -129,12 +156,19 @@ impl Gate {
     /// [`Error::Unsupported`] for types that the host cannot check.
     pub fn new(problem: &Problem, numerics: Numerics) -> Result<Gate, Error> {
         let Gemm { site, .. } = crate::gemm_of(problem)?;
-        let out = Float::of(site.out)?;
+        let out = Float::of_output(site.out)?;
         let (mut sum, product) = roundoffs(site.compute)?;
         let k = f64::from(site.k);
         let (x, w) = (Float::of(site.x)?, Float::of(site.w)?);
         let matrix_cores = site.compute == Compute::Tf32 || (x != Float::F32 && w != Float::F32);
-        let cut_off = if matrix_cores { 2.0 * sum * k / CUT_OFF_K } else { 0.0 };
+        let cut_off = match (matrix_cores, x.is_8_bit() && w.is_8_bit()) {
+            (_, true) => {
+                let run = if site.fast_accumulation { k } else { (PROMOTION_K.min(k) * k).sqrt() };
+                2.0 * ROUNDOFF_8_BIT * run / CUT_OFF_K_8_BIT
+            }
+            (true, false) => 2.0 * sum * k / CUT_OFF_K,
+            (false, false) => 0.0,
+        };
         let mut handed_on = 0.0;
         match numerics {
             Numerics::ReducedAccumulation => sum = sum.max(DType::F16.unit_roundoff()),
@@ -152,7 +186,7 @@ impl Gate {
         let least = match out {
             // Twice half the distance between subnormals.
             Float::F16 => 2f64.powi(-24),
-            Float::F32 | Float::Bf16 => f64::from(f32::MIN_POSITIVE),
+            Float::F32 | Float::Bf16 | Float::F8(_) => f64::from(f32::MIN_POSITIVE),
         };
         Ok(Gate {
             out,

@@ -12,6 +12,7 @@ use tgemm_db::problem::{Activation, Gemm};
 
 use super::data::Data;
 use super::rng::Rng;
+use super::scales::BLOCK;
 use crate::Error;
 
 /// Most multiply-adds of one reference; about a tenth of a second on one core.
@@ -95,6 +96,19 @@ fn dot(x: &[f32], w: &[f32]) -> (f64, f64) {
     (sum, square)
 }
 
+/// Σ x·w and Σ (x·w)² of output (row, col), each product times its factor.
+fn scaled_dot(data: &Data, (row, col): (u32, u32), x: &[f32], w: &[f32]) -> (f64, f64) {
+    let Some(scales) = &data.scales else { return dot(x, w) };
+    let factor = |block: usize| scales.factor(row as usize, col as usize, block);
+    let scaled = |(sum, square): (f64, f64), factor: f64| (sum * factor, square * factor * factor);
+    if !scales.is_blocked() {
+        return scaled(dot(x, w), factor(0));
+    }
+    let blocks = x.chunks(BLOCK).zip(w.chunks(BLOCK)).enumerate();
+    let parts = blocks.map(|(block, (x, w))| scaled(dot(x, w), factor(block)));
+    parts.fold((0.0, 0.0), |total, part| (total.0 + part.0, total.1 + part.1))
+}
+
 /// The activation in f64; the Gaussian one in the form with tanh, which vendor libraries compute.
 pub fn activate(activation: Activation, v: f64) -> f64 {
     match activation {
@@ -126,7 +140,8 @@ impl Reference {
         let empty = Cell { value: 0.0, norm: 0.0, stages: 0.0 };
         let mut cells = vec![empty; rows.len() * cols.len()];
         let mut cell = |i: usize, j: usize, x: &[f32], w: &[f32]| {
-            cells[i * cols.len() + j] = finish(site.activation, data, (rows[i], cols[j]), dot(x, w));
+            let product = scaled_dot(data, (rows[i], cols[j]), x, w);
+            cells[i * cols.len() + j] = finish(site.activation, data, (rows[i], cols[j]), product);
         };
         // The vectors of the shorter side are held, those of the longer are made one at a time.
         let hold = |picks: &[u32], take: &dyn Fn(u32, &mut Vec<f32>)| -> Vec<Vec<f32>> {

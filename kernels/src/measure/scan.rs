@@ -3,9 +3,9 @@
 
 use tgemm_db::Problem;
 
-use super::data::Float;
+use super::float::Float;
 use super::reference::Reference;
-use crate::Error;
+use crate::{Error, Surveyed};
 
 /// Every byte of an output cell before the launch: a NaN in every floating-point type that no arithmetic makes.
 pub const UNWRITTEN_BYTE: u8 = 0xFF;
@@ -65,6 +65,7 @@ pub struct Scan<'a> {
 fn not_finite(float: Float, cell: &[u8]) -> bool {
     let high = cell[float.bytes() - 1] & 0x7F;
     match float {
+        Float::F8(_) => !float.decode(cell).is_finite(),
         Float::F32 | Float::Bf16 => high == 0x7F && cell[float.bytes() - 2] & 0x80 != 0,
         Float::F16 => high & 0x7C == 0x7C,
     }
@@ -84,7 +85,7 @@ impl<'a> Scan<'a> {
     /// A scan of `problem`'s output; `prefilled` says that cells held [`UNWRITTEN_BYTE`] before the launch.
     pub fn new(problem: &Problem, reference: &'a Reference, prefilled: bool) -> Result<Scan<'a>, Error> {
         let site = &crate::gemm_of(problem)?.site;
-        let float = Float::of(site.out)?;
+        let float = Float::of_output(site.out)?;
         Ok(Scan {
             float,
             cols: site.n as usize,
@@ -109,12 +110,43 @@ impl<'a> Scan<'a> {
             }
             self.digest = fold(self.digest, cells);
             if self.reference.rows.get(self.picked) == Some(&self.row) {
-                let decode = |&col: &u32| self.float.decode(&cells[col as usize * size..]);
-                self.outputs.extend(self.reference.cols.iter().map(decode));
+                self.sampled_row(stored);
                 self.picked += 1;
             }
             self.row += 1;
         }
+    }
+
+    /// Takes what a device found when it looked itself; the reference's rows are then fed by [`Scan::sampled_row`].
+    pub fn surveyed(
+        &mut self,
+        found: &Surveyed,
+        mut value_at: impl FnMut(u32, u32) -> Result<f32, Error>,
+    ) -> Result<(), Error> {
+        self.digest = found.digest;
+        let cols = self.cols as u64;
+        let place = |cell: u64| ((cell / cols) as u32, (cell % cols) as u32);
+        // The first of all, as a pass over the rows would meet it: cells before the gap behind them.
+        let cell = |found: Option<u64>| found.unwrap_or(u64::MAX);
+        let (unwritten, not_finite) = (cell(found.unwritten), cell(found.not_finite));
+        let first = unwritten.min(not_finite);
+        if let Some(row) = found.gap.filter(|row| first / cols > *row) {
+            self.fault = Some(Fault::Gap { row: row as u32 });
+        } else if first != u64::MAX {
+            let (row, col) = place(first);
+            self.fault = Some(match first == unwritten {
+                true => Fault::Unwritten { row, col },
+                false => Fault::NotFinite { row, col, value: value_at(row, col)? },
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes the next of the reference's rows, whole, as stored.
+    pub fn sampled_row(&mut self, stored: &[u8]) {
+        let size = self.float.bytes();
+        let decode = |&col: &u32| self.float.decode(&stored[col as usize * size..]);
+        self.outputs.extend(self.reference.cols.iter().map(decode));
     }
 
     fn first_fault(&self, cells: &[u8], gap: &[u8]) -> Option<Fault> {

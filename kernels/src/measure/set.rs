@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use tgemm_db::Problem;
 use tgemm_db::problem::{Alignment, Site};
 
-use super::data::{Data, Float};
+use super::data::Data;
+use super::float::Float;
 use super::scan::{GUARD_BYTE, UNWRITTEN_BYTE};
 use super::zone::Zone;
-use crate::{Context, Error, Operands};
+use crate::{Cell, Context, Error, Operands, Survey, Surveyed};
 
 /// Guards around outputs: four of its rows, within these limits.
 const GUARD_BYTES_MIN: usize = 4 << 10;
@@ -27,8 +28,21 @@ pub(super) struct OperandSet {
     shift: usize,
     x: Zone,
     bias: Option<Zone>,
+    /// Factors of `x` and of `w`, where the problem is scaled.
+    scales: Option<(Zone, Zone)>,
     weights: Vec<Zone>,
     outputs: Vec<Output>,
+}
+
+/// `values` in memory of their own, aligned as the allocator does.
+fn floats(context: &dyn Context, values: &[f32]) -> Result<Zone, Error> {
+    let mut zone = Zone::new(context, size_of_val(values), 0, 0)?;
+    zone.write(context, 4, |at, bytes| {
+        for (bytes, value) in bytes.chunks_exact_mut(4).zip(&values[at / 4..]) {
+            bytes.copy_from_slice(&value.to_ne_bytes());
+        }
+    })?;
+    Ok(zone)
 }
 
 /// How far pointers are from the allocator's alignment, so that they have the problem's and no better. No less than an
@@ -67,6 +81,11 @@ impl OperandSet {
             shift,
             x: matrix(&data.x)?,
             bias: data.bias.as_ref().map(matrix).transpose()?,
+            scales: data
+                .scales
+                .as_ref()
+                .map(|s| Ok::<_, Error>((floats(context, s.x())?, floats(context, s.w())?)))
+                .transpose()?,
             weights: Vec::new(),
             outputs: Vec::new(),
         };
@@ -94,7 +113,8 @@ impl OperandSet {
     /// Device memory held.
     pub(super) fn bytes(&self) -> u64 {
         let outputs = self.outputs.iter().flat_map(|output| std::iter::once(&output.out).chain(&output.c));
-        let zones = std::iter::once(&self.x).chain(&self.bias).chain(&self.weights).chain(outputs);
+        let scales = self.scales.iter().flat_map(|(x, w)| [x, w]);
+        let zones = std::iter::once(&self.x).chain(&self.bias).chain(scales).chain(&self.weights).chain(outputs);
         zones.map(|zone| zone.bytes() as u64).sum()
     }
 
@@ -113,8 +133,13 @@ impl OperandSet {
     pub(super) fn grow_weights(&mut self, context: &dyn Context, data: &Data, copies: usize) -> Result<(), Error> {
         while self.weights.len() < copies {
             let mut zone = Zone::new(context, data.w.stored_bytes(), 0, self.shift)?;
-            let row_bytes = data.w.row_bytes();
-            zone.write(context, row_bytes, |at, bytes| data.w.fill(at / row_bytes, bytes))?;
+            match self.weights.first() {
+                Some(first) => zone.copy_from(context, first)?,
+                None => {
+                    let row_bytes = data.w.row_bytes();
+                    zone.write(context, row_bytes, |at, bytes| data.w.fill(at / row_bytes, bytes))?;
+                }
+            }
             self.weights.push(zone);
         }
         Ok(())
@@ -153,6 +178,9 @@ impl OperandSet {
         let old = if OperandSet::prefills(data, &self.site) { None } else { data.c.as_ref() };
         let out = &mut self.outputs[index].out;
         out.arm_guards(context)?;
+        if old.is_none() && cells_bytes == row_bytes {
+            return out.fill_from(context, 0, UNWRITTEN_BYTE);
+        }
         out.write(context, row_bytes, |at, piece| {
             match old {
                 Some(c) => c.fill(at / row_bytes, piece),
@@ -174,6 +202,53 @@ impl OperandSet {
         out.broken_guards(context)
     }
 
+    /// What the device itself finds in output `index`; `None` where it cannot look.
+    pub(super) fn survey(
+        &self,
+        context: &dyn Context,
+        index: usize,
+        prefilled: bool,
+    ) -> Result<Option<Surveyed>, Error> {
+        let cell = match Float::of_output(self.site.out)? {
+            Float::F32 => Cell::F32,
+            Float::F16 => Cell::F16,
+            Float::Bf16 => Cell::Bf16,
+            Float::F8(_) => return Ok(None),
+        };
+        let survey = Survey {
+            offset: 0,
+            rows: self.out_rows,
+            cols: self.site.n as usize,
+            row_bytes: row_bytes(&self.site)?,
+            cell,
+            prefill: prefilled.then_some(UNWRITTEN_BYTE),
+            gap: GUARD_BYTE,
+        };
+        self.outputs[index].out.survey(context, survey)
+    }
+
+    /// Shows each of `rows` of output `index`, one at a time.
+    pub(super) fn read_rows(
+        &self,
+        context: &dyn Context,
+        index: usize,
+        rows: &[u32],
+        mut look: impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        let row_bytes = row_bytes(&self.site)?;
+        let mut row = vec![0; row_bytes];
+        for &number in rows {
+            self.outputs[index].out.read_at(context, number as usize * row_bytes, &mut row)?;
+            look(&row);
+        }
+        Ok(())
+    }
+
+    /// The changed bytes of output `index`'s guards (before, after).
+    pub(super) fn broken_guards(&self, context: &dyn Context, index: usize) -> Result<(usize, usize), Error> {
+        self.outputs[index].out.broken_guards(context)
+    }
+
     /// Weights `index`, plain.
     pub(super) fn weights_ptr(&self, index: usize) -> *const c_void {
         self.weights[index].ptr()
@@ -186,6 +261,8 @@ impl OperandSet {
             x: self.x.ptr(),
             w,
             bias: self.bias.as_ref().map_or(std::ptr::null(), |zone| zone.ptr().cast_const()),
+            x_scale: self.scales.as_ref().map_or(std::ptr::null(), |(x, _)| x.ptr().cast_const()),
+            w_scale: self.scales.as_ref().map_or(std::ptr::null(), |(_, w)| w.ptr().cast_const()),
             c: output.c.as_ref().map_or(std::ptr::null(), |zone| zone.ptr().cast_const()),
             out: output.out.ptr(),
             alpha: data.alpha,

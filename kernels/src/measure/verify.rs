@@ -5,11 +5,12 @@ use std::time::Instant;
 use tgemm_db::Outcome;
 use tgemm_db::outcome::{ErrorFigures, OutcomeKind};
 
-use super::bench::Bench;
+use super::bench::{Bench, Candidate};
+use super::float::Float;
 use super::gate::{Gate, Worst};
 use super::scan::{Fault, GUARD_BYTE, Scan, UNWRITTEN_BYTE};
 use super::set::OperandSet;
-use crate::{Context, Error, Launch, Operands, Stream};
+use crate::{Arm, Context, Error, Launch, Operands, Stream};
 
 /// What verification found.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,14 +19,15 @@ pub struct Verified {
     pub outcome: Outcome,
     /// How exact it was; `None` if it gave no result that could be compared.
     pub error: Option<ErrorFigures>,
-    /// Time of the faster of the two launches, operands in the cache: the first may hold what a library does only once. Of
-    /// the attempt if it failed.
+    /// Time of one launch with its operands in the cache, as the context times it; of the attempt if it failed.
     pub call_us: f64,
+    /// May it be captured into a graph? `None` where the device has none, or where it is not right.
+    pub graph_safe: Option<bool>,
 }
 
 impl Verified {
-    fn refused(kind: OutcomeKind, detail: String, call_us: f64) -> Verified {
-        Verified { outcome: Outcome::new(kind, detail), error: None, call_us }
+    fn refused((kind, detail): (OutcomeKind, String), call_us: f64) -> Verified {
+        Verified { outcome: Outcome::new(kind, detail), error: None, call_us, graph_safe: None }
     }
 }
 
@@ -59,7 +61,7 @@ impl Bench {
     /// class, nothing written elsewhere, the same bits both times.
     ///
     /// An `Err` is about the bench (an unknown number, the context failing to copy), never about the candidate.
-    pub fn verify(&mut self, context: &dyn Context, id: usize) -> Result<Verified, Error> {
+    pub fn verify(&mut self, context: &mut dyn Context, id: usize) -> Result<Verified, Error> {
         let numerics = self.candidate(id)?.prepared.ran().numerics;
         let gate = Gate::new(&self.problem, numerics)?;
         let io = self.operands(id, 0)?;
@@ -74,22 +76,41 @@ impl Bench {
             call_us = call_us.min(start.elapsed().as_secs_f64() * 1e6);
             if let Err(error) = launched {
                 let (kind, detail) = launch_failed(error);
-                return Ok(Verified::refused(kind, detail, call_us));
+                return Ok(Verified::refused((kind, detail), call_us));
             }
             let seen = self.inspect(context, &gate, io.workspace_bytes)?;
             if let Some(wrong) = seen.wrong {
                 let detail = if round == 0 { wrong } else { format!("right at first, then: {wrong}") };
-                let outcome = Outcome::new(OutcomeKind::Wrong, detail);
-                return Ok(Verified { outcome, error: Some(seen.figures), call_us });
+                let outcome = (OutcomeKind::Wrong, detail);
+                return Ok(Verified { error: Some(seen.figures), ..Verified::refused(outcome, call_us) });
             }
             runs.push(seen);
         }
         let same = runs.windows(2).all(|pair| pair[0].digest == pair[1].digest);
-        let outcome = match same {
-            true => Outcome::ok(),
-            false => Outcome::new(OutcomeKind::Nondeterministic, "two runs on the same operands differ in their bits"),
-        };
-        Ok(Verified { outcome, error: runs.first().map(|seen| seen.figures), call_us })
+        let error = runs.first().map(|seen| seen.figures);
+        if !same {
+            let why = "two runs on the same operands differ in their bits".to_owned();
+            return Ok(Verified { error, ..Verified::refused((OutcomeKind::Nondeterministic, why), call_us) });
+        }
+        let (call_us, graph_safe) = self.time_warm(context, id, call_us)?;
+        Ok(Verified { outcome: Outcome::ok(), error, call_us, graph_safe })
+    }
+
+    /// One launch as the context times it, and whether a graph can hold it. `host_us` is what the host saw, with the
+    /// launch and the wait in it: good enough where the host computes, and where nothing better is to be had.
+    fn time_warm(&self, context: &mut dyn Context, id: usize, host_us: f64) -> Result<(f64, Option<bool>), Error> {
+        let io = [self.operands(id, 0)?];
+        let Candidate { arm_id, prepared, .. } = self.candidate(id)?;
+        let arm = Arm { id: *arm_id, prepared: &**prepared, rotation: &io, start: 0, calls: 1 };
+        // SAFETY: as in `launch`.
+        let graph_safe = unsafe { context.is_graph_safe(&arm) }?;
+        if graph_safe.is_none() {
+            return Ok((host_us, None));
+        }
+        // SAFETY: as in `launch`.
+        let timed = unsafe { context.time(&[arm]) };
+        let call_us = timed.ok().and_then(|us| us.first().copied()).filter(|us| us.is_finite() && *us > 0.0);
+        Ok((call_us.unwrap_or(host_us), graph_safe))
     }
 
     fn launch(&self, context: &dyn Context, id: usize, io: &Operands) -> Result<Result<(), Launch>, Error> {
@@ -111,7 +132,20 @@ impl Bench {
     fn inspect(&self, context: &dyn Context, gate: &Gate, workspace_bytes: usize) -> Result<Seen, Error> {
         let prefilled = OperandSet::prefills(&self.data, &crate::gemm_of(&self.problem)?.site);
         let mut scan = Scan::new(&self.problem, &self.reference, prefilled)?;
-        let (before, after) = self.set.read_output(context, 0, |rows| scan.rows(rows))?;
+        let (before, after) = match self.set.survey(context, 0, prefilled)? {
+            None => self.set.read_output(context, 0, |rows| scan.rows(rows))?,
+            Some(found) => {
+                let float = Float::of_output(crate::gemm_of(&self.problem)?.site.out)?;
+                scan.surveyed(&found, |row, col| {
+                    let mut value = f32::NAN;
+                    let decode = |stored: &[u8]| value = float.decode(&stored[col as usize * float.bytes()..]);
+                    self.set.read_rows(context, 0, &[row], decode)?;
+                    Ok(value)
+                })?;
+                self.set.read_rows(context, 0, &self.reference.rows, |stored| scan.sampled_row(stored))?;
+                self.set.broken_guards(context, 0)?
+            }
+        };
         let (figures, worst) = gate.judge(&self.reference, &scan.outputs);
         let mut wrong = scan.fault.as_ref().map(Fault::to_string);
         if before + after > 0 {

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::scan::GUARD_BYTE;
-use crate::{Buffer, Context, Error};
+use crate::{Buffer, Cell, Context, Error, Survey, Surveyed};
 
 /// Bytes moved between host and device at once.
 pub(super) const STAGING_BYTES: usize = 8 << 20;
@@ -81,19 +81,30 @@ impl Zone {
 
     /// Sets every byte from `from` on to `byte`.
     pub(super) fn fill_from(&mut self, context: &dyn Context, from: usize, byte: u8) -> Result<(), Error> {
-        let pattern = vec![byte; STAGING_BYTES.min(self.bytes.saturating_sub(from))];
         let offset = self.offset + from;
-        pieces(self.bytes.saturating_sub(from), 1, |at, take| {
-            context.write(&mut self.buffer, offset + at, &pattern[..take])
-        })
+        context.fill(&mut self.buffer, offset, self.bytes.saturating_sub(from), byte)
+    }
+
+    /// Takes over what `other`, a zone of the same size, holds.
+    pub(super) fn copy_from(&mut self, context: &dyn Context, other: &Zone) -> Result<(), Error> {
+        context.copy(&other.buffer, &mut self.buffer)
+    }
+
+    /// Asks the device about its own cells; `survey.offset` counts from the zone's start. `None` where it cannot say.
+    pub(super) fn survey(&self, context: &dyn Context, survey: Survey) -> Result<Option<Surveyed>, Error> {
+        context.survey(&self.buffer, &Survey { offset: self.offset + survey.offset, ..survey })
+    }
+
+    /// Reads `into.len()` bytes at `at`.
+    pub(super) fn read_at(&self, context: &dyn Context, at: usize, into: &mut [u8]) -> Result<(), Error> {
+        context.read(&self.buffer, self.offset + at, into)
     }
 
     /// Sets the guards.
     pub(super) fn arm_guards(&mut self, context: &dyn Context) -> Result<(), Error> {
-        let pattern = vec![GUARD_BYTE; self.guard];
         let before = self.offset - self.guard;
-        context.write(&mut self.buffer, before, &pattern)?;
-        context.write(&mut self.buffer, self.offset + self.bytes, &pattern)
+        context.fill(&mut self.buffer, before, self.guard, GUARD_BYTE)?;
+        context.fill(&mut self.buffer, self.offset + self.bytes, self.guard, GUARD_BYTE)
     }
 
     /// Bytes of the guards that were changed: (before, after).
@@ -108,6 +119,12 @@ impl Zone {
 
     /// Bytes from `from` on that are not `byte`.
     pub(super) fn differing_from(&self, context: &dyn Context, from: usize, byte: u8) -> Result<usize, Error> {
+        // One row without cells: all of it is gap. Only where something is wrong is it worth reading.
+        let row_bytes = self.bytes.saturating_sub(from);
+        let asked = Survey { offset: from, rows: 1, cols: 0, row_bytes, cell: Cell::F32, prefill: None, gap: byte };
+        if let Some(Surveyed { gap: None, .. }) = self.survey(context, asked)? {
+            return Ok(0);
+        }
         let (mut at, mut count) = (0, 0);
         self.read(context, 1, |piece| {
             let skip = from.saturating_sub(at).min(piece.len());

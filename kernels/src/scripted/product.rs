@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
-use tgemm_db::problem::{Gemm, Scalar};
+use tgemm_db::problem::{Gemm, Scalar, ScaleMode};
 
-use crate::measure::data::Float;
+use crate::measure::float::Float;
 use crate::measure::reference::activate;
 use crate::{Error, Operands};
 
@@ -20,8 +20,11 @@ pub(super) struct Types {
 impl Types {
     pub(super) fn of(gemm: &Gemm) -> Result<Types, Error> {
         let site = &gemm.site;
+        if site.scale != ScaleMode::None {
+            return Err(Error::unsupported("the scripted library takes no scaled problems"));
+        }
         let bias = site.bias.map(Float::of).transpose()?;
-        Ok(Types { x: Float::of(site.x)?, w: Float::of(site.w)?, bias, out: Float::of(site.out)? })
+        Ok(Types { x: Float::of(site.x)?, w: Float::of(site.w)?, bias, out: Float::of_output(site.out)? })
     }
 }
 

@@ -306,9 +306,10 @@ impl Script {
     pub(super) fn solution(&self, index: i64, script: &SolutionScript) -> Solution {
         let nondeterministic = script.behaviours.iter().any(|behaviour| behaviour.kind == Kind::Nondeterministic);
         Solution {
-            build: Build { library: script.library.clone(), version: self.version.clone(), revision: String::new() },
+            build: Build { library: script.library.clone(), version: self.version.clone(), revision: String::new() }
+                .into(),
             index,
-            name: script.name.clone(),
+            name: script.name.as_str().into(),
             params: script.params(),
             weight_form: script.weight_form().unwrap_or(WeightForm::Plain),
             workspace_bytes: script.workspace_bytes,

@@ -10,7 +10,7 @@ use tgemm_db::{Gemm, Problem, Solution, WeightForm};
 
 use super::script::{Behaviour, Kind, SolutionScript, When};
 use super::{ANNOUNCE, Shared, product};
-use crate::measure::data::Float;
+use crate::measure::float::Float;
 use crate::measure::scan::GUARD_BYTE;
 use crate::{Error, Launch, Operands, Packed, PackedForm, Prepared, Stream};
 
@@ -120,6 +120,8 @@ fn other_neighbour(float: Float, exact: f64) -> f64 {
         // A bf16 is the upper half of an f32; an f16 lacks its last 13 bits, if it is not subnormal.
         Float::Bf16 => 1 << 16,
         Float::F16 => 1 << 13,
+        // Three bits of mantissa at most.
+        Float::F8(_) => 1 << 20,
     };
     let outward = (f64::from(nearest).abs() <= exact.abs()) || nearest == 0.0;
     let bits = nearest.to_bits();

@@ -140,7 +140,7 @@ fn child() {
     let solution = context.libraries()[0].candidates(&problem, Effort::Full, &Ask::default()).unwrap().remove(0);
     let prepared = context.libraries()[0].prepare(&problem, &solution).unwrap();
     let id = bench.load(&context, prepared).unwrap().id;
-    assert_eq!(bench.verify(&context, id).unwrap().outcome, tgemm_db::Outcome::ok());
+    assert_eq!(bench.verify(&mut context, id).unwrap().outcome, tgemm_db::Outcome::ok());
     eprintln!("verified");
     bench.measure(&mut context, &[BlockEntry { id, calls: 1 }], Mode::Warm).unwrap();
     eprintln!("measured");

@@ -68,6 +68,24 @@ pub struct Absent {
     pub tried: Vec<Attempt>,
 }
 
+impl Absent {
+    /// Why, in a few words: those attempts that came further than "no such file", else how many names were tried.
+    pub fn brief(&self) -> String {
+        let is_plain =
+            |attempt: &&Attempt| attempt.reason == NOT_LOADED || attempt.reason.contains("No such file or directory");
+        let telling: Vec<Attempt> = self.tried.iter().filter(|attempt| !is_plain(attempt)).cloned().collect();
+        let names = self.tried.iter().filter(|attempt| !matches!(attempt.candidate, Candidate::Resident(_)));
+        let names: Vec<String> = names.map(|attempt| attempt.candidate.to_string()).collect();
+        match telling.is_empty() {
+            true => format!("{} not found", names.join(", ")),
+            false => list(&telling),
+        }
+    }
+}
+
+/// The reason of a library that is to be in the process already, and is not.
+const NOT_LOADED: &str = "not loaded";
+
 fn list(tried: &[Attempt]) -> String {
     if tried.is_empty() {
         return "nowhere to look".into();
@@ -149,7 +167,7 @@ unsafe fn open_one(candidate: &Candidate) -> Result<&'static Loaded, String> {
     // SAFETY: the caller vouches for the library's initialisers.
     let opened = unsafe { Library::open(Some(candidate.name()), flags) };
     let library = opened.map_err(|error| match (candidate, error) {
-        (Candidate::Resident(_), _) => "not loaded".to_owned(),
+        (Candidate::Resident(_), _) => NOT_LOADED.to_owned(),
         (_, libloading::Error::DlOpen { source }) => reason(candidate, &source.to_string()),
         (_, other) => other.to_string(),
     })?;

@@ -1,6 +1,7 @@
 //! `tune devices`: what is here.
 
 use anyhow::Context as _;
+use tgemm_vendor::gpu::Dialect;
 
 use super::{Exit, Failure};
 use crate::device;
@@ -43,7 +44,15 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     for (name, value) in &environment.vars {
         text += &format!("  {name}={value}\n");
     }
-    text += "GPUs: this version drives the CPU only\n";
+    for dialect in Dialect::ALL {
+        match tgemm_kernels::gpu::devices(dialect) {
+            Ok(found) if found.is_empty() => text += &format!("{dialect}: no devices\n"),
+            Ok(found) => {
+                text.extend(found.iter().enumerate().map(|(ordinal, d)| format!("{dialect}:{ordinal}: {d}\n")))
+            }
+            Err(why) => text += &format!("{dialect}: {why}\n"),
+        }
+    }
     report::write_stdout(&text).context("cannot write results")?;
     Ok(Exit::Done)
 }

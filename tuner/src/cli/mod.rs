@@ -4,11 +4,15 @@ pub mod coverage;
 pub mod db;
 pub mod demo;
 pub mod devices;
+pub mod doctor;
 pub mod input;
 pub mod lookup;
+pub mod noise;
 pub mod record;
+pub mod report;
 pub mod shapes;
 pub mod sweep;
+pub mod verify;
 pub mod worker;
 
 use std::process::ExitCode;
@@ -81,6 +85,14 @@ enum Command {
     Coverage(coverage::Args),
     /// List the devices of this machine and the libraries found for them
     Devices(devices::Args),
+    /// Look for every library there is, and say where and what was tried
+    Doctor(doctor::Args),
+    /// Measure the choices of a database again, beside their baselines
+    Verify(verify::Args),
+    /// Show a database as a page in Markdown
+    Report(report::Args),
+    /// Race baselines against copies of themselves: how often would a tie be taken for a win?
+    Noise(noise::Args),
     /// Import, export, merge, compare and check databases and tables
     Db(db::Args),
     /// The child process of a sweep; not for people
@@ -106,6 +118,10 @@ pub fn main() -> ExitCode {
         Command::Lookup(args) => lookup::run(&args),
         Command::Coverage(args) => coverage::run(&args),
         Command::Devices(args) => devices::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Noise(args) => noise::run(&args),
         Command::Db(args) => db::run(&args),
         Command::Worker => worker::run(),
     };

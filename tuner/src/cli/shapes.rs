@@ -28,7 +28,8 @@ pub struct Args {
     /// vLLM's graph capture sizes up to this many tokens, and that count itself
     #[arg(long, value_name = "TOKENS")]
     pub max_batched_tokens: Option<u32>,
-    /// Element type; default: the model's own
+    /// Element type; default: the model's own. An 8-bit float type is that of activations and weights of quantised layers,
+    /// with one scale each; routers, the output projection and all outputs stay bf16
     #[arg(long, value_parser = |s: &str| s.parse::<DType>())]
     pub dtype: Option<DType>,
     /// Leave the output projection out

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tgemm_db::format::tuned;
 use tgemm_db::store::{RunInfo, Store};
-use tgemm_db::{Recorded, cost, key};
+use tgemm_db::{Recorded, Via, cost, key};
 use tgemm_kernels::Effort;
 
 use super::input::{self, ConstraintArgs, Selection};
@@ -45,6 +45,10 @@ pub struct Args {
     /// What may be chosen
     #[command(flatten)]
     pub constraints: ConstraintArgs,
+    /// The call that engines make for these problems, where it decides the baseline: lt_matmul, gemm_ex, linear, ...;
+    /// default: what the files say. "any" holds choices against every call that could be meant
+    #[arg(long, value_name = "API", value_parser = via)]
+    pub via: Option<Via>,
     /// Least gain over the baseline that counts as faster
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percent)]
     pub min_gain: f64,
@@ -95,6 +99,17 @@ impl From<EffortArg> for Effort {
     }
 }
 
+fn via(text: &str) -> Result<Via, String> {
+    let known = Via::ALL.iter().find(|via| via.name() == text && !text.is_empty());
+    match text {
+        "any" => Ok(Via::Unknown),
+        _ => known.copied().ok_or_else(|| {
+            let names: Vec<_> = Via::ALL.iter().map(|via| via.name()).filter(|name| !name.is_empty()).collect();
+            format!("'{text}' is no API; known: any, {}", names.join(", "))
+        }),
+    }
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..50.0).contains(&value) => Ok(value),
@@ -102,7 +117,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-fn sample_ms(text: &str) -> Result<f64, String> {
+pub(super) fn sample_ms(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.05..=10_000.0).contains(&value) => Ok(value),
         _ => Err(format!("'{text}' is no sample time; write milliseconds from 0.05 to 10000, such as 4")),
@@ -112,7 +127,7 @@ fn sample_ms(text: &str) -> Result<f64, String> {
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let sources = input::read_sources(&args.untuned, &args.selection)?;
-    let recorded = input::merged(&sources);
+    let recorded = as_asked(input::merged(&sources), args.via);
     let settings = settings(args);
     if args.dry_run {
         return dry_run(&recorded, &settings);
@@ -129,6 +144,12 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     }
     store.close()?;
     finish(&summary, args)
+}
+
+/// The rows, asked for by `via` if that is given.
+fn as_asked(rows: Vec<Recorded>, via: Option<Via>) -> Vec<Recorded> {
+    let Some(via) = via else { return rows };
+    rows.into_iter().map(|row| Recorded { via, ..row }).collect()
 }
 
 fn settings(args: &Args) -> Settings {

@@ -4,7 +4,7 @@
 //! (`layers/linear.py`); the output projection is a share of the padded vocabulary (`vocab_parallel_embedding.py`);
 //! routers are whole on every rank.
 
-use tgemm_db::problem::EXTENT_MAX;
+use tgemm_db::problem::{EXTENT_MAX, ScaleMode};
 use tgemm_db::{DType, Site};
 
 use super::family::{Model, RouterType};
@@ -15,7 +15,10 @@ const VOCAB_PADDING: u64 = 64;
 
 /// All sites of `model` on one rank.
 pub(super) fn sites(model: &Model, dtype: DType, options: &ShapeOptions) -> Result<Vec<ModelSite>, ModelError> {
-    let mut rank = Rank { tp: options.tp, dtype, sites: Vec::new() };
+    // An 8-bit type is that of weights and activations; what is not quantised, and outputs, are bf16.
+    let quantized = dtype.is_float8().then_some(dtype);
+    let dtype = if quantized.is_some() { DType::Bf16 } else { dtype };
+    let mut rank = Rank { tp: options.tp, dtype, quantized, sites: Vec::new() };
     let hidden = u64::from(model.hidden);
     let heads = u64::from(rank.share("num_attention_heads", model.heads)?);
     let kv_heads = u64::from(rank.kv_heads(model.kv_heads)?);
@@ -31,7 +34,7 @@ pub(super) fn sites(model: &Model, dtype: DType, options: &ShapeOptions) -> Resu
             RouterType::Model => dtype,
             RouterType::F32 => DType::F32,
         };
-        let site = rank.site(router.name, router.experts.into(), hidden)?;
+        let site = rank.plain_site(router.name, router.experts.into(), hidden)?;
         rank.push(router.name, Site { x: dtype, w: dtype, out: dtype, ..site }, router.bias, router.layers);
     }
     for mlp in &model.mlps {
@@ -48,7 +51,7 @@ pub(super) fn sites(model: &Model, dtype: DType, options: &ShapeOptions) -> Resu
         if padded % u64::from(options.tp) != 0 {
             return Err(ModelError::Indivisible { tp: options.tp, what: "the padded vocab_size", size: padded as u32 });
         }
-        let site = rank.site("lm_head", padded / u64::from(options.tp), hidden)?;
+        let site = rank.plain_site("lm_head", padded / u64::from(options.tp), hidden)?;
         rank.push("lm_head", site, false, 1);
     }
     Ok(rank.sites)
@@ -58,6 +61,8 @@ pub(super) fn sites(model: &Model, dtype: DType, options: &ShapeOptions) -> Resu
 struct Rank {
     tp: u32,
     dtype: DType,
+    /// The 8-bit type of the layers that are quantised.
+    quantized: Option<DType>,
     sites: Vec<ModelSite>,
 }
 
@@ -86,11 +91,22 @@ impl Rank {
             Ok(small) if small <= EXTENT_MAX => Ok(small),
             _ => Err(ModelError::Extent { site: layer, name, value }),
         };
-        Ok(Site::linear(extent("N", n)?, extent("K", k)?, self.dtype))
+        let site = Site::linear(extent("N", n)?, extent("K", k)?, self.dtype);
+        Ok(match self.quantized {
+            // As vLLM's `fp8` runs it: one scale each for activations and weights, outputs in 16 bits.
+            Some(dtype) => Site { x: dtype, w: dtype, scale: ScaleMode::Tensor, ..site },
+            None => site,
+        })
+    }
+
+    /// A site that is left unquantised.
+    fn plain_site(&self, layer: &'static str, n: u64, k: u64) -> Result<Site, ModelError> {
+        let site = self.site(layer, n, k)?;
+        Ok(Site::linear(site.n, site.k, self.dtype))
     }
 
     fn push(&mut self, name: impl Into<String>, site: Site, bias: bool, count: u32) {
-        let site = if bias { site.with_bias(site.x) } else { site };
+        let site = if bias { site.with_bias(self.dtype) } else { site };
         self.sites.push(ModelSite { name: name.into(), site, count });
     }
 

@@ -119,6 +119,15 @@ impl Race {
         self.stage = Stage::Done;
     }
 
+    /// Time of `arm` over that of the best baseline in the blocks of the final, whoever was chosen; `None` if they never met.
+    pub fn against_best_baseline(&self, arm: usize) -> Option<Ratio> {
+        let best = self.baselines().into_iter().min_by(|&a, &b| self.median_us(a).total_cmp(&self.median_us(b)))?;
+        let logs = self.log_ratios(arm, best, Phase::Final);
+        let estimate = ratio_estimate(&logs)?;
+        let wide = Ratio { estimate, low: 0.0, high: f64::INFINITY };
+        Some(paired_ratio(&logs, self.rules.confidence).unwrap_or(wide))
+    }
+
     /// The result so far; `None` if nothing can be chosen, because no entrant is left.
     pub fn conclude(&self) -> Option<Conclusion> {
         let confirmed = !self.confirm_field().is_empty() && self.confirm_is_over();

@@ -1,5 +1,6 @@
 //! What a person sees: progress on standard error, tables on standard output, JSON lines for tools.
 
+pub mod markdown;
 pub mod progress;
 pub mod table;
 

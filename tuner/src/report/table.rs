@@ -6,7 +6,7 @@ use tgemm_db::{Choice, Trial, Verdict, cost, key};
 
 use super::{ratio, time_us};
 use crate::stats::geometric_mean;
-use crate::sweep::Summary;
+use crate::sweep::{Disturbances, Summary};
 
 /// Widest table where standard output is no terminal.
 const WIDTH_PIPED: u16 = 200;
@@ -112,6 +112,10 @@ pub fn summary(summary: &Summary) -> String {
     }
     for (row, why) in &summary.failed {
         text += &format!("failed: {}: {why}\n", key::short(&row.problem));
+    }
+    if summary.disturbances.blocks > 0 {
+        let Disturbances { blocks, last, .. } = &summary.disturbances;
+        text += &format!("{blocks} blocks thrown away because the device was disturbed, the last time: {last}\n");
     }
     if summary.interrupted {
         text += "interrupted: everything finished so far is stored\n";

@@ -3,17 +3,15 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use tgemm_db::choice::Baseline;
-use tgemm_db::outcome::{Outcome, OutcomeKind, Phase, Sample};
-use tgemm_db::{Choice, Constraints, Environment, Problem, Recorded, Solution, Trial, WeightForm};
-use tgemm_kernels::measure::no_worse_than_baseline;
+use tgemm_db::choice::{Baseline, Ratio};
+use tgemm_db::outcome::{Outcome, OutcomeKind};
+use tgemm_db::{Choice, Constraints, Environment, Solution, Trial, WeightForm};
 
+use super::look::{Contender, Looking, enter, is_in, line_up};
 use super::session::{BlockResult, Halt, Session};
+use crate::plan::Item;
 use crate::race::{Entrant, Race, Rules, Standing, Step};
 use crate::worker::Candidate;
-
-/// Share of a problem's time in which new candidates are still looked at; the rest is kept for the race.
-const LOOK_SHARE: f64 = 0.6;
 
 /// What a contest works under.
 pub struct Terms<'a> {
@@ -25,6 +23,8 @@ pub struct Terms<'a> {
     pub seed: u64,
     /// When this problem's time is up; `None`: no limit.
     pub deadline: Option<Instant>,
+    /// How many rounds of search there may be around what proved good.
+    pub search_rounds: u32,
     /// How often each solution (by [`family`]) won before: those are looked at first.
     pub wins: &'a HashMap<String, u32>,
 }
@@ -38,22 +38,11 @@ pub struct Contest {
     pub choice: Option<Choice>,
     /// Was the choice re-measured on fresh buffers?
     pub confirmed: bool,
+    /// Time of the first contender over that of the best baseline, whoever was chosen; `None` if they never met.
+    pub against_baseline: Option<Ratio>,
 }
 
-/// A candidate on its way to an outcome.
-struct Contender {
-    number: usize,
-    trial: Trial,
-    probe_us: Option<f64>,
-    settled: bool,
-}
-
-/// What two solutions of different problems share when they are "the same one": library, name, parameters, form.
-pub fn family(solution: &Solution) -> String {
-    format!("{}|{}|{}|{}", solution.library(), solution.name, solution.params, solution.weight_form)
-}
-
-/// Runs the contest of one problem. `earlier` are the trials of a sweep that was cut short: final failures among them
+/// Runs the contest of `item`'s problem. `earlier` are the trials of a sweep that was cut short: final failures among them
 /// are not tried again. `save` is told each trial as soon as its outcome is known, and again when it has grown.
 ///
 /// # Errors
@@ -61,18 +50,64 @@ pub fn family(solution: &Solution) -> String {
 pub fn run(
     session: &mut Session,
     environment: &Environment,
-    recorded: &Recorded,
+    item: &Item,
     earlier: &[Trial],
     terms: &Terms<'_>,
     save: &mut dyn FnMut(&Trial),
 ) -> Result<Contest, Halt> {
-    let problem = &recorded.problem;
-    let offered = session.turn_to(problem)?;
+    let offered = session.turn_to(&item.recorded.problem, &item.asks)?;
     let mut field = line_up(offered, earlier, terms);
-    look_at_all(session, problem, &mut field, terms, save)?;
+    let mut looking = Looking::new(&item.recorded.problem, terms);
+    looking.look_at_all(session, &mut field, save)?;
+    looking.search_on(session, &mut field, earlier, save)?;
+    decide(session, environment, item, field, terms, save)
+}
+
+/// A contest of the baselines and `copies` arms of one solution: a choice that is looked at again, or the first baseline
+/// against itself where `solution` is `None`.
+///
+/// # Errors
+/// As [`run`].
+pub fn duel(
+    session: &mut Session,
+    environment: &Environment,
+    item: &Item,
+    solution: Option<&Solution>,
+    copies: usize,
+    terms: &Terms<'_>,
+) -> Result<Contest, Halt> {
+    let offered = session.turn_to(&item.recorded.problem, &item.asks)?;
+    let baselines: Vec<(usize, Candidate)> =
+        offered.into_iter().enumerate().filter(|(_, candidate)| candidate.baseline_via.is_some()).collect();
+    let own = solution.or(baselines.first().map(|(_, candidate)| &candidate.solution)).cloned();
+    // Against itself only one baseline runs: another one may be slower, and beating it would be no mistake.
+    let opponents = if solution.is_some() { baselines.len() } else { 1 };
+    let mut field: Vec<Contender> =
+        baselines.into_iter().take(opponents).map(|(number, candidate)| enter(number, candidate, &[])).collect();
+    if let Some(solution) = own {
+        for _ in 0..copies {
+            let candidate = Candidate { solution: solution.clone(), baseline_via: None };
+            field.push(enter(session.admit(candidate.clone()), candidate, &[]));
+        }
+    }
+    Looking::new(&item.recorded.problem, terms).look_at_all(session, &mut field, &mut |_| {})?;
+    decide(session, environment, item, field, terms, &mut |_| {})
+}
+
+/// The race among those who are right, and what follows from it.
+fn decide(
+    session: &mut Session,
+    environment: &Environment,
+    item: &Item,
+    mut field: Vec<Contender>,
+    terms: &Terms<'_>,
+    save: &mut dyn FnMut(&Trial),
+) -> Result<Contest, Halt> {
     let entered: Vec<usize> = (0..field.len()).filter(|&i| is_in(&field[i])).collect();
     let (race, arms) = race(session, &mut field, &entered, terms)?;
     settle(&race, &arms, &mut field, save);
+    let contender = arms.iter().position(|&i| field[i].trial.baseline_via.is_none());
+    let against_baseline = contender.and_then(|arm| race.against_best_baseline(arm));
     let conclusion = race.conclude();
     let confirmed = conclusion.as_ref().is_some_and(|c| c.confirmed);
     let choice = conclusion.map(|end| {
@@ -82,8 +117,8 @@ pub fn run(
             Baseline { via: trial.baseline_via.clone().unwrap_or_default(), solution: trial.solution.clone(), time_us }
         });
         Choice {
-            problem: *problem,
-            device: environment.device.clone(),
+            problem: item.recorded.problem,
+            device: environment.device.clone().into(),
             solution: contender.trial.solution.clone(),
             time_us: end.time_us,
             ratio: end.ratio,
@@ -92,117 +127,12 @@ pub fn run(
             error_over_bound: contender.trial.error.map_or(0.0, |e| e.max_over_bound),
             err_ratio: contender.trial.error.map_or(0.0, |e| e.share_beyond),
             pack_us: contender.trial.pack_us,
-            count: recorded.count,
+            count: item.recorded.count,
             tuned_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             origin: None,
         }
     });
-    Ok(Contest { trials: field.into_iter().map(|c| c.trial).collect(), choice, confirmed })
-}
-
-fn is_in(contender: &Contender) -> bool {
-    contender.trial.outcome.kind == OutcomeKind::Ok && contender.probe_us.is_some()
-}
-
-/// The candidates that the constraints admit, in the order in which they are looked at: baselines, earlier winners,
-/// then one of each library in turn, so that a budget that ends early has seen all libraries.
-fn line_up(offered: Vec<Candidate>, earlier: &[Trial], terms: &Terms<'_>) -> Vec<Contender> {
-    let mut turn: HashMap<String, usize> = HashMap::new();
-    let mut keyed: Vec<_> = offered
-        .into_iter()
-        .enumerate()
-        .filter(|(_, c)| c.baseline_via.is_some() || terms.constraints.refuse(&c.solution).is_none())
-        .map(|(number, candidate)| {
-            let turn = turn.entry(candidate.solution.library().to_owned()).or_default();
-            *turn += 1;
-            let wins = terms.wins.get(&family(&candidate.solution)).copied().unwrap_or(0);
-            ((candidate.baseline_via.is_none(), u32::MAX - wins, *turn, number), candidate)
-        })
-        .collect();
-    keyed.sort_by_key(|(key, _)| *key);
-    let known = |solution: &Solution| {
-        earlier.iter().find(|t| t.outcome.kind.is_final_failure() && t.solution.key() == solution.key())
-    };
-    keyed
-        .into_iter()
-        .map(|((_, _, _, number), candidate)| match known(&candidate.solution) {
-            Some(trial) => Contender { number, trial: trial.clone(), probe_us: None, settled: true },
-            None => {
-                let outcome = Outcome::new(OutcomeKind::Untried, "the budget ended before its turn");
-                let trial = Trial {
-                    solution: candidate.solution,
-                    baseline_via: candidate.baseline_via,
-                    outcome,
-                    finalist: false,
-                    error: None,
-                    pack_us: None,
-                    samples: Vec::new(),
-                };
-                Contender { number, trial, probe_us: None, settled: false }
-            }
-        })
-        .collect()
-}
-
-/// Looks at one candidate after the other; those far behind are dropped at once, since packed weights cost memory.
-fn look_at_all(
-    session: &mut Session,
-    problem: &Problem,
-    field: &mut [Contender],
-    terms: &Terms<'_>,
-    save: &mut dyn FnMut(&Trial),
-) -> Result<(), Halt> {
-    let started = Instant::now();
-    let look_until = terms.deadline.map(|end| started + end.saturating_duration_since(started).mul_f64(LOOK_SHARE));
-    let mut best_us = f64::INFINITY;
-    let mut baseline_error = None;
-    for contender in field.iter_mut().filter(|c| !c.settled) {
-        let is_baseline = contender.trial.baseline_via.is_some();
-        // Without a baseline nothing can be compared: those get a look whatever the time.
-        if !is_baseline && look_until.is_some_and(|end| Instant::now() >= end) {
-            save(&contender.trial);
-            continue;
-        }
-        // What cannot be among the best is not worth a rotation of packed weights.
-        let enough_us = if is_baseline { f64::INFINITY } else { best_us * terms.rules.prune_factor };
-        let look = match session.look(contender.number, enough_us) {
-            Ok(look) => look,
-            Err(Halt::BudgetOver) => {
-                save(&contender.trial);
-                continue;
-            }
-            Err(halt) => return Err(halt),
-        };
-        let trial = &mut contender.trial;
-        // What runs is read back, but a row must be found again under the solution that was asked for.
-        trial.solution.workspace_bytes = look.ran.workspace_bytes;
-        (trial.outcome, trial.error, trial.pack_us) = (look.outcome, look.error, look.pack_us);
-        if trial.solution.key() != look.ran.key() && trial.outcome.kind == OutcomeKind::Ok {
-            trial.outcome = Outcome::new(OutcomeKind::Unsupported, format!("the library ran {} instead", look.ran));
-        }
-        if trial.outcome.kind == OutcomeKind::Ok
-            && let (Some(error), Some(baseline)) = (&trial.error, &baseline_error)
-            && !no_worse_than_baseline(problem, error, baseline)
-        {
-            let why = format!("error {:.2e}, the baseline's is {:.2e}", error.max_relative, baseline.max_relative);
-            trial.outcome = Outcome::new(OutcomeKind::Wrong, why);
-        }
-        if trial.outcome.kind == OutcomeKind::Ok {
-            contender.probe_us = look.probe_us;
-            let time_us = look.probe_us.unwrap_or(f64::INFINITY);
-            trial.samples = vec![Sample { phase: Phase::Probe, block: 0, time_us }];
-            best_us = best_us.min(time_us);
-            if is_baseline && baseline_error.is_none() {
-                baseline_error = trial.error;
-            }
-            if !is_baseline && time_us > best_us * terms.rules.prune_factor {
-                trial.outcome = Outcome::new(OutcomeKind::Pruned, format!("{:.1}x the best", time_us / best_us));
-                session.release(contender.number)?;
-            }
-        }
-        save(trial);
-    }
-    Ok(())
+    Ok(Contest { trials: field.into_iter().map(|c| c.trial).collect(), choice, confirmed, against_baseline })
 }
 
 /// Races those who are in. Returns the race and, for each of its arms, the place in the field.
@@ -283,6 +213,11 @@ fn measure(
     let guilty = match session.measure(&block)? {
         BlockResult::Times(times_us) => {
             race.feed(&times_us);
+            return Ok(());
+        }
+        // No figures: the block is void, and the race asks for it again a few times.
+        BlockResult::Disturbed => {
+            race.feed(&[]);
             return Ok(());
         }
         BlockResult::Guilty(guilty) => guilty,

@@ -1,6 +1,8 @@
 //! A sweep: every problem of a plan through its contest, everything found out stored at once, exactly resumable.
 
 pub mod contest;
+mod look;
+pub mod review;
 pub mod session;
 
 use std::collections::HashMap;
@@ -9,8 +11,9 @@ use std::time::{Duration, Instant};
 use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::store::{EnvironmentId, RunId, Store, StoreError};
 use tgemm_db::{Choice, Constraints, Environment, Recorded, Trial};
+use tgemm_kernels::Effort;
 
-pub use session::{BenchSettings, Halt, Session};
+pub use session::{BenchSettings, Disturbances, Halt, Session};
 
 use crate::plan::{self, Item, Plan};
 use crate::race::Rules;
@@ -93,6 +96,8 @@ pub struct Summary {
     pub untried: usize,
     /// Did the user stop it?
     pub interrupted: bool,
+    /// Blocks thrown away because something else was at work on the device.
+    pub disturbances: Disturbances,
 }
 
 /// Why a sweep could not go on.
@@ -180,12 +185,13 @@ pub fn run(
             rules: &settings.rules,
             seed: settings.bench.seed,
             deadline: slice_end,
+            search_rounds: search_rounds(settings.bench.effort),
             wins: &wins,
         };
         match one(&mut session, &environment, item, &terms, settings.again, &mut ledger, watch)? {
             Ok(contest) => {
                 if let Some(choice) = &contest.choice {
-                    *wins.entry(contest::family(&choice.solution)).or_insert(0) += 1;
+                    *wins.entry(look::family(&choice.solution)).or_insert(0) += 1;
                 }
                 account(&mut summary, item, &contest);
                 watch(Event::Finished { number, contest: &contest });
@@ -203,7 +209,18 @@ pub fn run(
             Err(Halt::Device(why)) => return Err(SweepError::Device(why)),
         }
     }
+    summary.disturbances = session.disturbances().clone();
     Ok(summary)
+}
+
+/// Rounds of search around the best, by effort.
+fn search_rounds(effort: Effort) -> u32 {
+    match effort {
+        Effort::Minimal => 0,
+        Effort::Balanced => 1,
+        Effort::Extensive => 2,
+        Effort::Full => 4,
+    }
 }
 
 /// One problem: its contest, every trial stored as it comes, its choice last.
@@ -226,7 +243,7 @@ fn one(
                 failure = ledger.store.save_trial(ledger.run, ledger.environment, problem, trial).err();
             }
         };
-        contest::run(session, environment, &item.recorded, &earlier, terms, &mut save)
+        contest::run(session, environment, item, &earlier, terms, &mut save)
     };
     if let Some(failure) = failure {
         return Err(failure);

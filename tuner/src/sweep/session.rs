@@ -1,12 +1,12 @@
 //! A worker and the problem it is at, kept alive: deaths are blamed, retried and survived here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use tgemm_db::cost;
 use tgemm_db::outcome::{ErrorFigures, Outcome, OutcomeKind};
 use tgemm_db::{Environment, Problem, Solution};
-use tgemm_kernels::Effort;
+use tgemm_kernels::{Ask, Effort};
 
 use crate::worker::{Candidate, Entry, Interrupt, Loss, Reply, Request, Worker};
 
@@ -59,6 +59,8 @@ pub struct Look {
     pub error: Option<ErrorFigures>,
     /// Time to pack the weights, microseconds.
     pub pack_us: Option<f64>,
+    /// May it be captured into a graph? `None`: not known.
+    pub graph_safe: Option<bool>,
     /// Time of one call, microseconds, if it ran.
     pub probe_us: Option<f64>,
 }
@@ -67,11 +69,27 @@ pub struct Look {
 pub enum BlockResult {
     /// Microseconds a call, one an entry.
     Times(Vec<f64>),
+    /// Something else was at work on the device: no figures, and it may be tried again.
+    Disturbed,
     /// These candidates fail when timed, alone as well: no figures.
     Guilty(Vec<(usize, Outcome)>),
     /// The worker dies of this block, twice, but of none of its candidates alone.
     Together(Outcome),
 }
+
+/// Blocks that were thrown away because something else was at work.
+#[derive(Clone, Debug, Default)]
+pub struct Disturbances {
+    /// How many.
+    pub blocks: u32,
+    /// What the last one was.
+    pub last: String,
+    in_a_row: u32,
+}
+
+/// The first wait after a disturbed block, and how often it doubles.
+const CALM_FIRST: Duration = Duration::from_millis(20);
+const CALM_DOUBLINGS_MAX: u32 = 5;
 
 /// One device's worker over the problems of a sweep.
 pub struct Session {
@@ -82,6 +100,8 @@ pub struct Session {
     environment: Option<Environment>,
     absent: Vec<(String, String)>,
     problem: Option<Problem>,
+    asks: Vec<Ask>,
+    disturbances: Disturbances,
     candidates: Vec<Candidate>,
     /// Number of the candidate in `candidates` → its number in the worker that lives now.
     loaded: HashMap<usize, usize>,
@@ -102,6 +122,8 @@ impl Session {
             environment: None,
             absent: Vec::new(),
             problem: None,
+            asks: Vec::new(),
+            disturbances: Disturbances::default(),
             candidates: Vec::new(),
             loaded: HashMap::new(),
             sample_us,
@@ -123,9 +145,24 @@ impl Session {
         }
     }
 
-    /// Turns to `problem` and lists the solutions on offer, baselines first.
-    pub fn turn_to(&mut self, problem: &Problem) -> Result<Vec<Candidate>, Halt> {
+    /// What was thrown away so far.
+    pub fn disturbances(&self) -> &Disturbances {
+        &self.disturbances
+    }
+
+    /// Counts a disturbed block and waits for calm, longer each time in a row.
+    fn disturbed(&mut self, why: String) {
+        let wait = CALM_FIRST * (1 << self.disturbances.in_a_row.min(CALM_DOUBLINGS_MAX));
+        self.disturbances.blocks += 1;
+        self.disturbances.in_a_row += 1;
+        self.disturbances.last = why;
+        std::thread::sleep(wait);
+    }
+
+    /// Turns to `problem`, asked for in these ways, and lists the solutions on offer, baselines first.
+    pub fn turn_to(&mut self, problem: &Problem, asks: &[Ask]) -> Result<Vec<Candidate>, Halt> {
         self.problem = Some(*problem);
+        self.asks = asks.to_vec();
         self.loaded.clear();
         self.candidates.clear();
         self.ensure_worker()?;
@@ -133,6 +170,30 @@ impl Session {
             self.set_up_problem()?;
         }
         Ok(self.candidates.clone())
+    }
+
+    /// Asks for solutions near that of candidate `number`, and takes those in that are not known yet: their numbers.
+    pub fn search_around(&mut self, number: usize) -> Result<std::ops::Range<usize>, Halt> {
+        self.ensure_worker()?;
+        let solution = self.candidates[number].solution.clone();
+        let known = self.candidates.len();
+        if let Ok(Reply::Neighbours { solutions }) = self.ask(&Request::Neighbours { solution })? {
+            let mut keys: HashSet<String> = self.candidates.iter().map(|c| c.solution.key()).collect();
+            let new = solutions.into_iter().filter(|solution| keys.insert(solution.key()));
+            self.candidates.extend(new.map(|solution| Candidate { solution, baseline_via: None }));
+        }
+        Ok(known..self.candidates.len())
+    }
+
+    /// Takes in a candidate that was not offered: its number. The same solution twice is two candidates.
+    pub fn admit(&mut self, candidate: Candidate) -> usize {
+        self.candidates.push(candidate);
+        self.candidates.len() - 1
+    }
+
+    /// The solution of candidate `number`.
+    pub fn solution(&self, number: usize) -> &Solution {
+        &self.candidates[number].solution
     }
 
     /// Loads, checks and times candidate `number` once. Whatever it does to the worker, it gets exactly one outcome: a
@@ -156,6 +217,7 @@ impl Session {
             outcome: blame(&loss),
             error: None,
             pack_us: None,
+            graph_safe: None,
             probe_us: None,
         }
     }
@@ -164,8 +226,14 @@ impl Session {
     fn look_once(&mut self, number: usize, enough_us: f64) -> Result<Result<Look, Loss>, Halt> {
         self.ensure_worker()?;
         let solution = self.candidates[number].solution.clone();
-        let mut look =
-            Look { ran: solution.clone(), outcome: Outcome::ok(), error: None, pack_us: None, probe_us: None };
+        let mut look = Look {
+            ran: solution.clone(),
+            outcome: Outcome::ok(),
+            error: None,
+            pack_us: None,
+            graph_safe: None,
+            probe_us: None,
+        };
         let id = match self.ask(&Request::Load { solution })? {
             Ok(Reply::Loaded { id, ran, pack_us }) => {
                 (look.ran, look.pack_us) = (ran, pack_us);
@@ -177,8 +245,8 @@ impl Session {
         };
         self.loaded.insert(number, id);
         let call_us = match self.ask(&Request::Verify { id })? {
-            Ok(Reply::Verified { outcome, error, call_us }) => {
-                (look.outcome, look.error) = (outcome, error);
+            Ok(Reply::Verified { outcome, error, call_us, graph_safe }) => {
+                (look.outcome, look.error, look.graph_safe) = (outcome, error, graph_safe);
                 call_us
             }
             Ok(Reply::Failed { outcome }) => return Ok(Ok(Look { outcome, ..look })),
@@ -195,6 +263,11 @@ impl Session {
         let block = vec![Entry { id, calls: self.calls(call_us) }];
         match self.ask(&Request::Measure { block })? {
             Ok(Reply::Measured { times_us }) => look.probe_us = times_us.first().copied(),
+            // A first impression, if not the best.
+            Ok(Reply::Disturbed { why }) => {
+                self.disturbed(why);
+                look.probe_us = Some(call_us);
+            }
             Ok(Reply::Failed { outcome }) => look.outcome = outcome,
             Ok(other) => return Ok(Err(unexpected(&other))),
             Err(loss) => return Ok(Err(loss)),
@@ -252,7 +325,14 @@ impl Session {
             block.push(Entry { id, calls: self.calls(expected_us) });
         }
         Ok(match self.ask(&Request::Measure { block })? {
-            Ok(Reply::Measured { times_us }) => Ok(BlockResult::Times(times_us)),
+            Ok(Reply::Measured { times_us }) => {
+                self.disturbances.in_a_row = 0;
+                Ok(BlockResult::Times(times_us))
+            }
+            Ok(Reply::Disturbed { why }) => {
+                self.disturbed(why);
+                Ok(BlockResult::Disturbed)
+            }
             Ok(Reply::Failed { outcome }) if entries.iter().all(|entry| entry.0 == entries[0].0) => {
                 Ok(BlockResult::Guilty(vec![(entries[0].0, outcome)]))
             }
@@ -372,9 +452,10 @@ impl Session {
     fn set_up_problem(&mut self) -> Result<(), Halt> {
         let Some(problem) = self.problem else { return Ok(()) };
         let BenchSettings { effort, seed, rotation_bytes } = self.settings;
-        match self.ask(&Request::Problem { problem, effort, seed, rotation_bytes })? {
+        let asks = self.asks.clone();
+        match self.ask(&Request::Problem { problem, asks, effort, seed, rotation_bytes })? {
             Ok(Reply::Ready { candidates }) => {
-                // The list of a restarted worker is the same: numbers stay valid.
+                // Numbers stay valid over a restart of the worker: a solution is sent whole when it is loaded.
                 if self.candidates.is_empty() {
                     self.candidates = candidates;
                 }

@@ -1,11 +1,12 @@
 //! The child's side: opens the device and answers one request after the other.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::net::UnixStream;
 
 use tgemm_db::Problem;
 use tgemm_db::outcome::{Outcome, OutcomeKind};
-use tgemm_kernels::measure::{Bench, BenchOptions, BlockEntry};
+use tgemm_kernels::measure::{Bench, BenchOptions, BlockEntry, Verified};
 use tgemm_kernels::{Ask, Context, Effort, Error, Mode};
 
 use super::wire::{self, Candidate, Reply, Request};
@@ -19,6 +20,7 @@ const SPARE_SHARE: u64 = 4;
 struct Served {
     context: Option<Box<dyn Context>>,
     problem: Option<Problem>,
+    ask: Ask,
     bench: Option<Bench>,
 }
 
@@ -57,15 +59,16 @@ impl Served {
     fn answer(&mut self, request: Request) -> Result<Reply, Error> {
         match request {
             Request::Open { device } => self.open(&device),
-            Request::Problem { problem, effort, seed, rotation_bytes } => {
-                self.turn_to(&problem, effort, BenchOptions { seed, rotation_bytes, ..BenchOptions::default() })
+            Request::Problem { problem, asks, effort, seed, rotation_bytes } => {
+                let options = BenchOptions { seed, rotation_bytes, ..BenchOptions::default() };
+                self.turn_to(&problem, &asks, effort, options)
             }
             request => {
                 let (Some(context), Some(problem), Some(bench)) = (&mut self.context, &self.problem, &mut self.bench)
                 else {
                     return Err(nothing_open());
                 };
-                at_bench(request, context.as_mut(), problem, bench)
+                at_bench(request, context.as_mut(), problem, &self.ask, bench)
             }
         }
     }
@@ -77,36 +80,64 @@ impl Served {
         Ok(Reply::Opened { environment, absent: opened.absent })
     }
 
-    fn turn_to(&mut self, problem: &Problem, effort: Effort, options: BenchOptions) -> Result<Reply, Error> {
+    fn turn_to(
+        &mut self,
+        problem: &Problem,
+        asks: &[Ask],
+        effort: Effort,
+        options: BenchOptions,
+    ) -> Result<Reply, Error> {
         let context = self.context.as_mut().ok_or_else(nothing_open)?;
         // The former problem's memory goes before the new one's is taken.
         self.bench = None;
-        let candidates = offers(context.as_ref(), problem, effort);
+        self.ask = for_all(asks);
+        let candidates = offers(context.as_ref(), problem, asks, effort);
         self.bench = Some(Bench::new(context.as_mut(), problem, &options)?);
         self.problem = Some(*problem);
         Ok(Reply::Ready { candidates })
     }
 }
 
+/// What a solution may use that is to serve every one of `asks`: the least workspace of all.
+fn for_all(asks: &[Ask]) -> Ask {
+    Ask { workspace_bytes_max: asks.iter().filter_map(|ask| ask.workspace_bytes_max).min(), ..Ask::default() }
+}
+
 /// Every solution on offer, baselines first, each once. A library that fails to list its solutions offers none.
-fn offers(context: &dyn Context, problem: &Problem, effort: Effort) -> Vec<Candidate> {
+fn offers(context: &dyn Context, problem: &Problem, asks: &[Ask], effort: Effort) -> Vec<Candidate> {
     let libraries = context.libraries();
     let mut offers: Vec<Candidate> = Vec::new();
-    for baseline in libraries.iter().flat_map(|library| library.baselines(problem, &Ask::default())) {
-        offers.push(Candidate { solution: baseline.solution, baseline_via: Some(baseline.via) });
+    let mut known = HashSet::new();
+    let asks_or_any = if asks.is_empty() { &[Ask::default()][..] } else { asks };
+    for baseline in asks_or_any.iter().flat_map(|ask| libraries.iter().flat_map(|l| l.baselines(problem, ask))) {
+        if known.insert(baseline.solution.key()) {
+            offers.push(Candidate { solution: baseline.solution, baseline_via: Some(baseline.via) });
+        }
     }
-    for solution in
-        libraries.iter().flat_map(|library| library.candidates(problem, effort, &Ask::default()).unwrap_or_default())
-    {
-        if !offers.iter().any(|offer| offer.solution.key() == solution.key()) {
+    let ask = for_all(asks);
+    let listed = libraries.iter().flat_map(|library| library.candidates(problem, effort, &ask).unwrap_or_default());
+    for solution in listed {
+        if known.insert(solution.key()) {
             offers.push(Candidate { solution, baseline_via: None });
         }
     }
     offers
 }
 
-fn at_bench(request: Request, context: &mut dyn Context, problem: &Problem, bench: &mut Bench) -> Result<Reply, Error> {
+fn at_bench(
+    request: Request,
+    context: &mut dyn Context,
+    problem: &Problem,
+    ask: &Ask,
+    bench: &mut Bench,
+) -> Result<Reply, Error> {
     match request {
+        Request::Neighbours { solution } => {
+            let libraries = context.libraries().iter().filter(|l| l.build().library == solution.build.library);
+            let near =
+                libraries.map(|library| library.neighbours(problem, &solution, ask)).collect::<Result<Vec<_>, _>>()?;
+            Ok(Reply::Neighbours { solutions: near.concat() })
+        }
         Request::Load { solution } => {
             // Several libraries may share a name (a routine, and an adapter over it): the one that takes it is meant.
             let mut refusal = Error::unsupported(format!("no library '{}' here", solution.library()));
@@ -125,11 +156,16 @@ fn at_bench(request: Request, context: &mut dyn Context, problem: &Problem, benc
         }
         Request::Verify { id } => {
             let verified = bench.verify(context, id)?;
-            Ok(Reply::Verified { outcome: verified.outcome, error: verified.error, call_us: verified.call_us })
+            let Verified { outcome, error, call_us, graph_safe } = verified;
+            Ok(Reply::Verified { outcome, error, call_us, graph_safe })
         }
         Request::Measure { block } => {
             let block: Vec<BlockEntry> = block.iter().map(|e| BlockEntry { id: e.id, calls: e.calls }).collect();
-            Ok(Reply::Measured { times_us: bench.measure(context, &block, Mode::Rotated)? })
+            match bench.measure(context, &block, Mode::Rotated) {
+                Ok(times_us) => Ok(Reply::Measured { times_us }),
+                Err(Error::Disturbed(why)) => Ok(Reply::Disturbed { why }),
+                Err(error) => Err(error),
+            }
         }
         Request::Refresh { seed } => {
             bench.refresh(context, seed)?;

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tgemm_db::outcome::{ErrorFigures, Outcome};
 use tgemm_db::{Environment, Problem, Solution};
-use tgemm_kernels::Effort;
+use tgemm_kernels::{Ask, Effort};
 
 /// The longest message either side accepts.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -22,12 +22,19 @@ pub enum Request {
     Problem {
         /// What is to be computed.
         problem: Problem,
+        /// Every way in which it is asked for.
+        asks: Vec<Ask>,
         /// How many candidates to list.
         effort: Effort,
         /// Seed of the operands' values.
         seed: u64,
         /// Bytes that weights and outputs rotate over; 0 is three times the last-level cache.
         rotation_bytes: u64,
+    },
+    /// List solutions that differ from this one in one respect.
+    Neighbours {
+        /// Which.
+        solution: Solution,
     },
     /// Prepare this solution and pack its weights.
     Load {
@@ -89,6 +96,11 @@ pub enum Reply {
         /// All solutions on offer, baselines first.
         candidates: Vec<Candidate>,
     },
+    /// Solutions near another.
+    Neighbours {
+        /// They may be known already.
+        solutions: Vec<Solution>,
+    },
     /// The solution is prepared.
     Loaded {
         /// Its number from now on.
@@ -104,13 +116,20 @@ pub enum Reply {
         outcome: Outcome,
         /// How far off.
         error: Option<ErrorFigures>,
-        /// Time of the faster of its launches, microseconds.
+        /// Time of one launch, operands in the cache, microseconds.
         call_us: f64,
+        /// May it be captured into a graph? `None`: not known.
+        graph_safe: Option<bool>,
     },
     /// Microseconds a call, one figure an entry.
     Measured {
         /// In the order of the block.
         times_us: Vec<f64>,
+    },
+    /// Something else was at work on the device: the figures mean nothing, and may be had again.
+    Disturbed {
+        /// What.
+        why: String,
     },
     /// Done; nothing to say.
     Done,

@@ -140,9 +140,9 @@ impl Matmuls {
         threads: u32,
     ) -> Result<Solution, Error> {
         Ok(Solution {
-            build: self.build.clone(),
+            build: self.build.clone().into(),
             index,
-            name: desc.name().map_err(call_failed)?,
+            name: desc.name().map_err(call_failed)?.into(),
             params: Params::new().with(THREADS, threads),
             weight_form,
             workspace_bytes: desc.scratchpad_bytes() as u64,
@@ -217,7 +217,7 @@ impl Library for Matmuls {
 
     fn prepare(&self, problem: &Problem, solution: &Solution) -> Result<Box<dyn Prepared>, Error> {
         let linear = Linear::of(problem)?;
-        if solution.build != self.build {
+        if *solution.build != self.build {
             return Err(Error::unsupported(format!("it is of {}, this is {}", solution.build, self.build)));
         }
         let threads = solution.params.parse(THREADS).filter(|threads| (1..=self.cores).contains(threads));

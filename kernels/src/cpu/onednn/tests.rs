@@ -252,9 +252,9 @@ fn solutions_of_another_build_or_name_are_refused() {
     let Some(library) = onednn() else { return };
     let problem = Problem::from(Site::linear(64, 64, DType::F32).at(4));
     let good = library.candidates(&problem, Effort::Minimal, &Ask::default()).unwrap().remove(0);
-    let build = Build { version: "0.0.1".into(), ..good.build.clone() };
+    let build = Build { version: "0.0.1".into(), ..(*good.build).clone() };
     let refused = [
-        (Solution { build, ..good.clone() }, "it is of onednn 0.0.1"),
+        (Solution { build: build.into(), ..good.clone() }, "it is of onednn 0.0.1"),
         (Solution { name: "brg:avx1024".into(), ..good.clone() }, "brg:avx1024"),
         (Solution { index: 99, ..good.clone() }, "has no plain implementation 99"),
         (Solution { index: -1, ..good.clone() }, "has no plain implementation -1"),

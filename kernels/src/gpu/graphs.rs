@@ -1,0 +1,294 @@
+//! Launches captured into graphs, kept while they are needed, and how a block of them is timed.
+//!
+//! A graph goes once or several times round an arm's whole rotation, so that replaying it goes on where it ended: no replay
+//! finds weights in the cache that another rotation would not. All arms of a block are enqueued before the first has
+//! finished, so that the device never idles between them and its clock stays up.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use tgemm_vendor::gpu::{CallError, Handle, Runtime};
+
+use super::failed;
+use crate::{Arm, Error, Launch, Operands, Stream};
+
+/// Launches of a graph, where a sample has as many: the gap between two replays (1 to 2 us on an H200) is spread over them.
+const LAUNCHES_MIN: usize = 64;
+
+/// Most launches that all graphs together hold, and most graphs: each launch takes some kilobytes of device memory.
+const LAUNCHES_KEPT_MAX: usize = 1 << 16;
+const GRAPHS_KEPT_MAX: usize = 1024;
+
+/// What makes two captured arms the same: the solution, its operands, and how many launches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    arm: usize,
+    operands: u64,
+    launches: usize,
+}
+
+struct Kept {
+    exec: Handle,
+    launches: usize,
+    used: u64,
+}
+
+/// The graphs of one stream.
+#[derive(Default)]
+pub(super) struct Graphs {
+    kept: HashMap<Key, Kept>,
+    launches: usize,
+    clock: u64,
+}
+
+// SAFETY: graph handles may be used from any thread, one at a time.
+unsafe impl Send for Graphs {}
+
+/// An arm ready to be timed.
+enum Ready {
+    /// A graph and how often it is replayed.
+    Graph(Handle, usize),
+    /// It cannot be captured: one launch after the other.
+    Eager,
+}
+
+/// Launches of one graph of an arm that goes round `sets` operand sets and is to make `calls` launches: whole rounds.
+fn launches_of(sets: usize, calls: usize) -> usize {
+    let wanted = calls.min(LAUNCHES_MIN.max(sets));
+    wanted.div_ceil(sets) * sets
+}
+
+fn hash_of(rotation: &[Operands]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for io in rotation {
+        let pointers =
+            [io.x, io.w, io.bias, io.x_scale, io.w_scale, io.c, io.out.cast_const(), io.workspace.cast_const()];
+        pointers.map(|pointer| pointer as usize).hash(&mut hasher);
+        (io.workspace_bytes, io.alpha.to_bits(), io.beta.to_bits()).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn refused(launch: Launch) -> Error {
+    match launch {
+        Launch::NotEnqueued(error) | Launch::MayHaveRun(error) => error,
+    }
+}
+
+impl Graphs {
+    /// Captures `launches` launches of `arm`; the outer error is the device's, the inner one says that it cannot be captured.
+    ///
+    /// # Safety
+    /// As [`crate::Context::time`].
+    unsafe fn capture(
+        runtime: &Runtime,
+        stream: Handle,
+        arm: &Arm<'_>,
+        launches: usize,
+    ) -> Result<Result<Handle, String>, Error> {
+        // SAFETY: the stream is this context's own.
+        unsafe { runtime.begin_capture(stream) }.map_err(failed)?;
+        let mut refusal = None;
+        for at in 0..launches {
+            let io = &arm.rotation[at % arm.rotation.len()];
+            // SAFETY: the contract of this method.
+            if let Err(launch) = unsafe { arm.prepared.launch(io, Stream(stream)) } {
+                refusal = Some(refused(launch).to_string());
+                break;
+            }
+        }
+        // SAFETY: a capture is under way; it must be ended whatever happened.
+        let ended = unsafe { runtime.end_capture(stream) };
+        Ok(match (refusal, ended) {
+            (None, Ok(exec)) => Ok(exec),
+            (None, Err(error)) => Err(error.to_string()),
+            (Some(refusal), ended) => {
+                if let Ok(exec) = ended {
+                    // SAFETY: the graph was made a moment ago and is used no more.
+                    let _ = unsafe { runtime.table().exec_destroy(exec) };
+                }
+                Err(refusal)
+            }
+        })
+    }
+
+    /// Can `arm` be captured?
+    ///
+    /// # Safety
+    /// As [`crate::Context::time`].
+    pub(super) unsafe fn is_capturable(runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<bool, Error> {
+        // SAFETY: the contract of this method.
+        let captured = unsafe { Graphs::capture(runtime, stream, arm, 1) }?;
+        let Ok(exec) = captured else { return Ok(false) };
+        // SAFETY: the graph is ours; its launch has the operands that the caller vouches for.
+        unsafe {
+            let ran = runtime.table().graph_launch(exec, stream);
+            let waited = runtime.table().stream_synchronize(stream);
+            let _ = runtime.table().exec_destroy(exec);
+            ran.and(waited).map_err(failed)?;
+        }
+        Ok(true)
+    }
+
+    /// # Safety
+    /// As [`crate::Context::time`].
+    unsafe fn ready(&mut self, runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<Ready, Error> {
+        let (sets, calls) = (arm.rotation.len(), arm.calls as usize);
+        if sets == 0 || calls == 0 {
+            return Err(Error::Failed { call: "time".into(), reason: "an arm without operands or calls".into() });
+        }
+        let launches = launches_of(sets, calls);
+        let key = Key { arm: arm.id, operands: hash_of(arm.rotation), launches };
+        self.clock += 1;
+        let exec = match self.kept.get_mut(&key) {
+            Some(kept) => {
+                kept.used = self.clock;
+                kept.exec
+            }
+            None => {
+                // SAFETY: the contract of this method.
+                match unsafe { Graphs::capture(runtime, stream, arm, launches) }? {
+                    Ok(exec) => {
+                        self.keep(runtime, key, exec);
+                        exec
+                    }
+                    Err(_) => return Ok(Ready::Eager),
+                }
+            }
+        };
+        Ok(Ready::Graph(exec, calls.div_ceil(launches)))
+    }
+
+    fn keep(&mut self, runtime: &Runtime, key: Key, exec: Handle) {
+        // The newest are those of the block in hand: a block never has so many that they would push each other out.
+        while self.kept.len() >= GRAPHS_KEPT_MAX || self.launches + key.launches > LAUNCHES_KEPT_MAX {
+            let Some(oldest) = self.kept.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| *key) else { break };
+            self.forget(runtime, oldest);
+        }
+        self.launches += key.launches;
+        self.kept.insert(key, Kept { exec, launches: key.launches, used: self.clock });
+    }
+
+    fn forget(&mut self, runtime: &Runtime, key: Key) {
+        if let Some(kept) = self.kept.remove(&key) {
+            self.launches -= kept.launches;
+            // SAFETY: the graph is ours; a replay under way keeps what it needs.
+            let _ = unsafe { runtime.table().exec_destroy(kept.exec) };
+        }
+    }
+
+    /// Frees every graph.
+    pub(super) fn clear(&mut self, runtime: &Runtime) {
+        let keys: Vec<Key> = self.kept.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.forget(runtime, key));
+    }
+
+    /// Times each arm of `block`: mean microseconds a call.
+    ///
+    /// # Safety
+    /// As [`crate::Context::time`]; `events` are events of this runtime, one more than there are arms.
+    pub(super) unsafe fn time(
+        &mut self,
+        runtime: &Runtime,
+        stream: Handle,
+        events: &[Handle],
+        block: &[Arm<'_>],
+    ) -> Result<Vec<f64>, Error> {
+        let mut ready = Vec::with_capacity(block.len());
+        for arm in block {
+            // SAFETY: the contract of this method.
+            ready.push(unsafe { self.ready(runtime, stream, arm) }?);
+        }
+        let (Some(first), Some(arm)) = (ready.first(), block.first()) else { return Ok(Vec::new()) };
+        // Untimed: wakes the device, and leaves the cache as every later arm finds it.
+        // SAFETY: the contract of this method.
+        unsafe { run(runtime, stream, first, arm) }?;
+        let table = runtime.table();
+        let record = |event: Handle| {
+            // SAFETY: event and stream are this context's own.
+            unsafe { table.event_record(event, stream) }.map_err(failed)
+        };
+        record(events[0])?;
+        let mut launched = Vec::with_capacity(block.len());
+        for ((ready, arm), event) in ready.iter().zip(block).zip(&events[1..]) {
+            // SAFETY: the contract of this method.
+            launched.push(unsafe { run(runtime, stream, ready, arm) }?);
+            record(*event)?;
+        }
+        // SAFETY: the stream is this context's own.
+        unsafe { table.stream_synchronize(stream) }.map_err(failed)?;
+        let mut times_us = Vec::with_capacity(block.len());
+        for (pair, count) in events.windows(2).zip(launched) {
+            let mut ms = 0f32;
+            // SAFETY: both events were recorded, and the stream has passed them.
+            unsafe { table.event_elapsed(&raw mut ms, pair[0], pair[1]) }.map_err(failed)?;
+            times_us.push(f64::from(ms) * 1e3 / count as f64);
+        }
+        Ok(times_us)
+    }
+}
+
+/// Enqueues an arm; how many launches that were.
+///
+/// # Safety
+/// As [`crate::Context::time`].
+unsafe fn run(runtime: &Runtime, stream: Handle, ready: &Ready, arm: &Arm<'_>) -> Result<usize, Error> {
+    match ready {
+        Ready::Graph(exec, replays) => {
+            for _ in 0..*replays {
+                // SAFETY: the graph is kept; its launches have the operands that the caller vouches for.
+                unsafe { runtime.table().graph_launch(*exec, stream) }.map_err(failed)?;
+            }
+            let launches = launches_of(arm.rotation.len(), arm.calls as usize);
+            Ok(launches * replays)
+        }
+        Ready::Eager => {
+            let calls = arm.calls as usize;
+            for at in 0..calls {
+                let io = &arm.rotation[(arm.start + at) % arm.rotation.len()];
+                // SAFETY: the contract of this function.
+                unsafe { arm.prepared.launch(io, Stream(stream)) }.map_err(refused)?;
+            }
+            Ok(calls)
+        }
+    }
+}
+
+/// Frees `events` that were made before one could not be.
+pub(super) fn destroy_events(runtime: &Runtime, events: &[Handle]) {
+    for event in events {
+        // SAFETY: the event is ours and used no more.
+        let _: Result<(), CallError> = unsafe { runtime.table().event_destroy(*event) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphs_go_round_whole_rotations() {
+        assert_eq!(launches_of(1, 1), 1);
+        assert_eq!(launches_of(3, 1), 3);
+        assert_eq!(launches_of(3, 2000), 66);
+        assert_eq!(launches_of(360, 2000), 360);
+        assert_eq!(launches_of(48, 2000), 96);
+        assert_eq!(launches_of(1, 10), 10);
+        for sets in 1..200 {
+            for calls in [1, 5, 64, 500] {
+                let launches = launches_of(sets, calls);
+                assert!(launches.is_multiple_of(sets) && launches >= calls.min(LAUNCHES_MIN), "{sets} {calls}");
+                assert!(launches < calls.min(LAUNCHES_MIN.max(sets)) + sets);
+            }
+        }
+    }
+
+    #[test]
+    fn other_operands_are_another_graph() {
+        let io = Operands::default();
+        let other = Operands { workspace_bytes: 1, ..io };
+        assert_eq!(hash_of(&[io, io]), hash_of(&[io, io]));
+        assert_ne!(hash_of(&[io, io]), hash_of(&[io, other]));
+        assert_ne!(hash_of(&[io]), hash_of(&[io, io]));
+    }
+}

@@ -1,0 +1,172 @@
+//! `tune verify`: a second look at the choices of a database.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tgemm_db::store::Store;
+use tgemm_db::{Choice, Constraints, Recorded, key};
+use tgemm_kernels::Effort;
+
+use super::input::{self, ConstraintArgs};
+use super::{Exit, Failure};
+use crate::filter::Filter;
+use crate::race::Rules;
+use crate::report::{self, ratio, table};
+use crate::sweep::review::{Review, Reviewer, SLOWER_MAX};
+use crate::sweep::{BenchSettings, Halt, Settings};
+
+/// What `tune verify` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 every choice holds; 1 some are slower than 0.99 of their baseline, wrong, refused or \
+not reached; 2 usage or input; 3 no device; 130 interrupted."
+)]
+pub struct Args {
+    /// Database of a sweep
+    #[arg(long, value_name = "FILE")]
+    pub db: PathBuf,
+    /// Device to look on: choices for other kinds of device are left out
+    #[arg(long, default_value = "cpu")]
+    pub device: String,
+    /// Only problems for which this holds, such as 'm<=8 and dtype=bf16'
+    #[arg(long = "where", value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// Time for everything, such as 90s, 10m
+    #[arg(long, value_name = "TIME", value_parser = input::duration)]
+    pub budget: Option<Duration>,
+    /// How long one sample takes, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 4.0, value_parser = super::sweep::sample_ms)]
+    pub sample: f64,
+    /// Seed of operand values and shuffles
+    #[arg(long, default_value_t = 2)]
+    pub seed: u64,
+    /// What may be chosen
+    #[command(flatten)]
+    pub constraints: ConstraintArgs,
+    /// One JSON object a choice
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The settings of a review or of a race of copies.
+pub(super) fn settings(
+    device: &str,
+    constraints: Constraints,
+    budget: Option<Duration>,
+    sample_ms: f64,
+    seed: u64,
+) -> Settings {
+    Settings {
+        device: device.into(),
+        bench: BenchSettings { effort: Effort::Minimal, seed, rotation_bytes: 0 },
+        constraints,
+        rules: Rules::default(),
+        budget,
+        sample_us: sample_ms * 1e3,
+        again: false,
+    }
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let store = Store::open_read_only(&args.db)?;
+    let filter = args.filter.as_deref().map(Filter::parse).transpose().context("--where")?;
+    let interrupt = input::catch_interrupt()?;
+    let settings = settings(&args.device, args.constraints.constraints(), args.budget, args.sample, args.seed);
+    let mut reviewer = Reviewer::open(&settings, &interrupt).map_err(Failure::device)?;
+    let is_here = |choice: &Choice| choice.device.difference(&reviewer.environment().device).is_none();
+    let wanted = |choice: &Choice| filter.as_ref().is_none_or(|f| f.matches(&Recorded::bare(choice.problem)));
+    let choices: Vec<Choice> = store.choices()?.into_iter().filter(|c| is_here(c) && wanted(c)).collect();
+    let mut found = Vec::new();
+    let mut interrupted = false;
+    for choice in &choices {
+        if reviewer.is_over() || interrupt.is_set() {
+            break;
+        }
+        match reviewer.review(choice) {
+            Ok(review) => {
+                show(args, choice, &review)?;
+                found.push(review);
+            }
+            Err(Halt::BudgetOver) => break,
+            Err(Halt::Interrupted) => {
+                interrupted = true;
+                break;
+            }
+            Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
+        }
+    }
+    let bad = found.iter().filter(|r| matches!(r, Review::Slower(_) | Review::Refused(_))).count();
+    let unreached = choices.len() - found.len();
+    if !args.json {
+        report::write_stdout(&summary(&found, unreached)).context("cannot write results")?;
+    }
+    Ok(match (interrupted || interrupt.is_set(), bad + unreached) {
+        (true, _) => Exit::Interrupted,
+        (false, 0) => Exit::Done,
+        _ => Exit::Partly,
+    })
+}
+
+fn words(review: &Review) -> (&'static str, String) {
+    match review {
+        Review::Baseline => ("baseline", String::new()),
+        Review::Holds(r) => ("holds", ratio(r)),
+        Review::Slower(r) => ("slower", ratio(r)),
+        Review::Refused(why) => ("refused", why.clone()),
+        Review::NoBaseline => ("no baseline", String::new()),
+    }
+}
+
+fn show(args: &Args, choice: &Choice, review: &Review) -> Result<(), Failure> {
+    let (word, detail) = words(review);
+    let text = if args.json {
+        let figures = match review {
+            Review::Holds(r) | Review::Slower(r) => Some(*r),
+            _ => None,
+        };
+        let value = serde_json::json!({
+            "problem": key::short(&choice.problem), "solution": choice.solution, "review": word, "ratio": figures,
+            "stored_ratio": choice.ratio, "why": matches!(review, Review::Refused(_)).then_some(&detail),
+        });
+        format!("{value}\n")
+    } else if matches!(review, Review::Slower(_) | Review::Refused(_)) {
+        format!(
+            "{}: {word}: {detail} ({}; was {})\n",
+            key::short(&choice.problem),
+            choice.solution,
+            ratio(&choice.ratio)
+        )
+    } else {
+        return Ok(());
+    };
+    report::write_stdout(&text).context("cannot write results")?;
+    Ok(())
+}
+
+fn summary(found: &[Review], unreached: usize) -> String {
+    let count = |word: &str| found.iter().filter(|review| words(review).0 == word).count();
+    let mut lines = table::table(&["review", "choices"], 1);
+    for word in ["holds", "baseline", "slower", "refused", "no baseline"] {
+        lines.add_row([word.to_owned(), count(word).to_string()]);
+    }
+    let ratios: Vec<f64> = found
+        .iter()
+        .filter_map(|review| match review {
+            Review::Holds(r) | Review::Slower(r) => Some(r.estimate),
+            _ => None,
+        })
+        .collect();
+    let worst = ratios.iter().copied().fold(0.0, f64::max);
+    let mut text = format!("{lines}\n");
+    if let Some(mean) = crate::stats::geometric_mean(&ratios) {
+        text += &format!(
+            "time over the best baseline: geometric mean {mean:.3}, largest {worst:.3} (allowed {SLOWER_MAX:.3})\n"
+        );
+    }
+    if unreached > 0 {
+        text += &format!("{unreached} choices not reached\n");
+    }
+    text
+}
