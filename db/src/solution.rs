@@ -151,17 +151,23 @@ impl Solution {
     }
 }
 
+/// The parameter that holds a library's own opaque bytes of an algorithm, in hexadecimal (hipBLASLt).
+pub const ALGO_PARAM: &str = "algo";
+
 /// A short form for people: `onednn brg:avx512_core_bf16 prepacked threads=2`.
 impl fmt::Display for Solution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.library())?;
         if !self.name.is_empty() && self.name != self.library() {
             write!(f, " {}", self.name)?;
+        } else if self.name.is_empty() && self.index != 0 {
+            write!(f, " #{}", self.index)?;
         }
         if self.weight_form != WeightForm::Plain {
             write!(f, " {}", self.weight_form)?;
         }
-        for (name, value) in self.params.iter() {
+        // An opaque value names nothing to a person.
+        for (name, value) in self.params.iter().filter(|(name, _)| *name != ALGO_PARAM) {
             write!(f, " {name}={value}")?;
         }
         Ok(())

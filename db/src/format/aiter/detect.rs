@@ -164,11 +164,15 @@ fn headless(sheet: &Sheet<'_>, name: &str, options: &ReadOptions) -> Option<&'st
     if let Some(family) = options.family {
         return find(family);
     }
+    // A name that says one family over rows as wide as another's is a contradiction: then nothing is guessed.
+    if let Some(named) = LAYOUTS.iter().find(|layout| is_named(layout, true, name)) {
+        return find(named.family);
+    }
     match wide.as_slice() {
         [only] => Some(*only),
-        several => several.iter().copied().find(|layout| is_named(layout, true, name)).or_else(|| {
+        several => {
             by_kernel_names(&several.iter().map(|layout| layout.family).collect::<Vec<_>>(), sheet).and_then(find)
-        }),
+        }
     }
 }
 

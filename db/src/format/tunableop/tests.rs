@@ -95,6 +95,12 @@ fn only_what_the_target_can_run_is_written() {
 }
 
 #[test]
+fn what_is_no_validator_is_not_written_as_one() {
+    let text = format!("Validator,,PT_VERSION,2.9.1\n{FILE}");
+    assert_eq!(Validators::parse(text.as_bytes()).unwrap(), validators());
+}
+
+#[test]
 fn bad_rows_have_reasons_and_untuned_files_are_problems() {
     let text = format!(
         "{FILE}GemmTunableOp_Half_TN,tn_1_1_1,Default,inf\nnot-a-row\nGemmTunableOp_Half_TN,tn_2_2_2\nValidator,X\n"

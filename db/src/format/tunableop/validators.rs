@@ -49,7 +49,8 @@ impl Validators {
     pub(super) fn among(bytes: &[u8]) -> Validators {
         let mut found = Validators::default();
         for line in bytes.split(|&byte| byte == b'\n') {
-            let Some((key, value)) = std::str::from_utf8(line).ok().and_then(cells) else { continue };
+            let Ok(line) = std::str::from_utf8(line) else { continue };
+            let Some((key, value)) = cells(line).filter(|_| is_whole(line)) else { continue };
             if found.get(key).is_none() && found.0.len() < VALIDATORS_MAX {
                 found.0.push((key.to_owned(), value.to_owned()));
             }
