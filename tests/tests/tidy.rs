@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tgemm-tests", &[]),
     ("tgemm-rocm-double", &[]),
     ("tgemm-fuzz", &["tgemm-db"]),
+    ("tgemm-hip-versions", &[]),
 ];
 
 fn root() -> &'static Path {

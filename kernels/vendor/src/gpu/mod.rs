@@ -12,7 +12,7 @@
 //! | [`cublas`], [`rocblas`] | the older libraries, which have one call with many arguments |
 //! | [`rtc`] | the run-time compiler (hipRTC or NVRTC) |
 //! | [`nvml`] | clocks and throttling of NVIDIA cards |
-//! | [`doctor`] | what was found, and everything that was tried, for a person |
+//! | [`mod@doctor`] | what was found, and everything that was tried, for a person |
 
 pub mod blaslt;
 pub mod cublas;

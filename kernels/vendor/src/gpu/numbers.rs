@@ -216,6 +216,29 @@ pub fn poisons(dialect: Dialect, status: i32) -> bool {
 /// Status of an allocation for which there is no memory: `hipErrorOutOfMemory`, `CUDA_ERROR_OUT_OF_MEMORY`.
 pub const OUT_OF_MEMORY: i32 = 2;
 
+/// Status where there is no device: `hipErrorNoDevice`, `CUDA_ERROR_NO_DEVICE`.
+pub const NO_DEVICE: i32 = 100;
+
+/// Status of the BLAS libraries where nothing fits: `HIPBLAS_STATUS_NOT_SUPPORTED`, `CUBLAS_STATUS_NOT_SUPPORTED`.
+pub fn not_supported(dialect: Dialect) -> i32 {
+    dialect.pick(7, 15)
+}
+
+/// `hipMemcpyHostToDevice`.
+pub const HIP_COPY_IN: i32 = 1;
+
+/// `hipMemcpyDeviceToHost`.
+pub const HIP_COPY_OUT: i32 = 2;
+
+/// `hipMemcpyDeviceToDevice`.
+pub const HIP_COPY_WITHIN: i32 = 3;
+
+/// `hipStreamNonBlocking`, `CU_STREAM_NON_BLOCKING`: does not wait for the default stream.
+pub const STREAM_NON_BLOCKING: u32 = 1;
+
+/// `hipStreamCaptureModeThreadLocal`, `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads do does not spoil a capture.
+pub const CAPTURE_THREAD_LOCAL: i32 = 1;
+
 #[cfg(test)]
 mod tests {
     use super::*;

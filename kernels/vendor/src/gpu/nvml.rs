@@ -16,7 +16,7 @@ dialect_table! {
         /// A card by its bus address.
         fn device ["", "nvmlDeviceGetHandleByPciBusId_v2"] (bus_id: *const c_char, device: *mut Handle);
         /// A clock in MHz.
-        fn clock ["", "nvmlDeviceGetClockInfo"] (device: Handle, kind: i32, mhz: *mut u32);
+        fn clock ["", "nvmlDeviceGetClockInfo"] (device: Handle, kind: u32, mhz: *mut u32);
         /// Why clocks are lower than they could be, as bits.
         fn throttle_reasons ["", "nvmlDeviceGetCurrentClocksThrottleReasons"] (device: Handle, bits: *mut u64);
         /// Who computes on the card.
@@ -37,7 +37,10 @@ pub struct ProcessInfo {
 }
 
 /// `NVML_CLOCK_SM`.
-const CLOCK_SM: i32 = 1;
+const CLOCK_SM: u32 = 1;
+
+/// `NVML_ERROR_INSUFFICIENT_SIZE`: there is more than there was room for, and how much was written.
+const INSUFFICIENT_SIZE: i32 = 7;
 
 /// `nvmlClocksThrottleReason*` that mean trouble with the hardware or its cooling, not a power limit that is always near
 /// under matrix work: software thermal 0x20, hardware slowdown 0x8, hardware thermal 0x40, power brake 0x80.
@@ -111,8 +114,7 @@ impl Nvml {
             let _ = self.table.clock(self.device, CLOCK_SM, &raw mut clock_mhz);
             let _ = self.table.throttle_reasons(self.device, &raw mut reasons);
             let counted = self.table.processes(self.device, &raw mut count, std::ptr::null_mut());
-            // NVML_ERROR_INSUFFICIENT_SIZE: there are some, and their number was written.
-            let known = counted.is_ok() || counted.as_ref().is_err_and(|error| error.status() == Some(7));
+            let known = counted.is_ok() || counted.as_ref().is_err_and(|e| e.status() == Some(INSUFFICIENT_SIZE));
             State {
                 clock_mhz,
                 is_in_trouble: reasons & TROUBLE != 0,
@@ -120,5 +122,34 @@ impl Nvml {
                 processes: known.then_some(count),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nvml_wrapper_sys::bindings as nvml;
+
+    #[test]
+    fn the_numbers_are_those_of_the_header() {
+        assert_eq!(CLOCK_SM, nvml::nvmlClockType_enum_NVML_CLOCK_SM);
+        assert_eq!(INSUFFICIENT_SIZE as u32, nvml::nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE);
+        assert_eq!(POWER_CAP, u64::from(nvml::nvmlClocksThrottleReasonSwPowerCap));
+        let trouble = nvml::nvmlClocksThrottleReasonSwThermalSlowdown
+            | nvml::nvmlClocksThrottleReasonHwSlowdown
+            | nvml::nvmlClocksThrottleReasonHwThermalSlowdown
+            | nvml::nvmlClocksThrottleReasonHwPowerBrakeSlowdown;
+        assert_eq!(TROUBLE, u64::from(trouble));
+    }
+
+    #[test]
+    fn a_process_lies_as_the_header_says() {
+        use std::mem::offset_of;
+        type Theirs = nvml::nvmlProcessInfo_t;
+        assert_eq!((size_of::<ProcessInfo>(), align_of::<ProcessInfo>()), (size_of::<Theirs>(), align_of::<Theirs>()));
+        assert_eq!(offset_of!(ProcessInfo, pid), offset_of!(Theirs, pid));
+        assert_eq!(offset_of!(ProcessInfo, memory_bytes), offset_of!(Theirs, usedGpuMemory));
+        assert_eq!(offset_of!(ProcessInfo, gpu_instance), offset_of!(Theirs, gpuInstanceId));
+        assert_eq!(offset_of!(ProcessInfo, compute_instance), offset_of!(Theirs, computeInstanceId));
     }
 }

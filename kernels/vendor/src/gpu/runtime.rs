@@ -4,7 +4,9 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 
 use super::find::{Installation, Part};
-use super::numbers::DeviceAttribute;
+use super::numbers::{
+    CAPTURE_THREAD_LOCAL, DeviceAttribute, HIP_COPY_IN, HIP_COPY_OUT, HIP_COPY_WITHIN, NO_DEVICE, STREAM_NON_BLOCKING,
+};
 use super::{CallError, Dialect, Handle};
 use crate::dialect_table;
 use crate::load::{self, Absent, Loaded};
@@ -106,17 +108,6 @@ dialect_table! {
     }
 }
 
-/// `hipMemcpyKind`.
-const HIP_COPY_IN: i32 = 1;
-const HIP_COPY_OUT: i32 = 2;
-const HIP_COPY_WITHIN: i32 = 3;
-
-/// `hipStreamNonBlocking`, `CU_STREAM_NON_BLOCKING`: does not wait for the default stream.
-const STREAM_NON_BLOCKING: u32 = 1;
-
-/// `hipStreamCaptureModeThreadLocal`, `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads do does not spoil a capture.
-const CAPTURE_THREAD_LOCAL: i32 = 1;
-
 /// A device that was made current: see [`Runtime::make_current`].
 #[derive(Clone, Copy, Debug)]
 pub struct Current {
@@ -181,7 +172,7 @@ impl Runtime {
         }
         // SAFETY: the flags must be 0.
         unsafe { table.init(0) }.map_err(|e| match e.status() {
-            Some(100) => at("no device".into()),
+            Some(NO_DEVICE) => at("no device".into()),
             _ => at(e.to_string()),
         })?;
         Ok(Runtime { dialect, table, file: library.file().to_owned(), version, driver })
@@ -217,8 +208,7 @@ impl Runtime {
         let mut count = 0;
         // SAFETY: one integer is written.
         match unsafe { self.table.device_count(&raw mut count) } {
-            // hipErrorNoDevice, CUDA_ERROR_NO_DEVICE.
-            Err(CallError::Status { status: 100, .. }) => Ok(0),
+            Err(CallError::Status { status: NO_DEVICE, .. }) => Ok(0),
             other => other.map(|()| u32::try_from(count).unwrap_or(0)),
         }
     }
@@ -254,7 +244,7 @@ impl Runtime {
     /// HIP's record of a device.
     pub fn properties(&self, device: u32) -> Result<HipProperties, CallError> {
         let mut properties = HipProperties(Box::new([0; HipProperties::WORDS]));
-        // SAFETY: the record has 1,472 bytes in every version of this layout; there is room for several times that.
+        // SAFETY: the record has `RECORD_BYTES` in every version of this layout; there is room for several times that.
         unsafe { self.table.device_properties(properties.0.as_mut_ptr().cast(), device as i32) }?;
         Ok(properties)
     }
@@ -416,14 +406,16 @@ fn version_text(dialect: Dialect, version: i32) -> String {
 
 /// `hipDeviceProp_t` in the layout of HIP 6 and later ("R0600"), read by offset.
 ///
-/// The offsets are equal in the bindings of HIP 6.0 to 7.14; a test holds them against one of them.
+/// The offsets are equal from HIP 6.0 to 7.15; tests hold them against bindings of 6.2 to 7.15.
 #[derive(Clone)]
 pub struct HipProperties(Box<[u64; HipProperties::WORDS]>);
 
 impl HipProperties {
-    /// Several times the record's 1,472 bytes: later versions may append.
+    /// Several times the record's size: later versions may append.
     const WORDS: usize = 1024;
 
+    /// `sizeof(hipDeviceProp_tR0600)`.
+    pub const RECORD_BYTES: usize = 1472;
     /// `totalGlobalMem`.
     pub const TOTAL_GLOBAL_MEM_AT: usize = 288;
     /// `multiProcessorCount`.

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use super::product::Product;
 use super::{BlasLt, CallError, Dialect};
+use crate::gpu::numbers;
 
 /// `cublasLtMatmulAlgo_t` is eight 64-bit words; `hipblasLtMatmulAlgo_t` is three.
 const WORDS: usize = 8;
@@ -149,8 +150,10 @@ impl BlasLt {
         // SAFETY: the preference is ours and used no more.
         let _ = unsafe { self.table.preference_destroy(owned) };
         match listed {
-            // CUBLAS_STATUS_NOT_SUPPORTED, HIPBLAS_STATUS_NOT_SUPPORTED: there is none.
-            Err(CallError::Status { status, .. }) if status == self.dialect.pick(7, 15) => return Ok(Vec::new()),
+            // There is none.
+            Err(CallError::Status { status, .. }) if status == numbers::not_supported(self.dialect) => {
+                return Ok(Vec::new());
+            }
             other => other?,
         }
         let bytes: Vec<u8> = results.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -160,7 +163,7 @@ impl BlasLt {
     }
 
     fn preference(&self, wanted: &Preference) -> Result<super::Handle, CallError> {
-        let numbers = self.numbers();
+        let n = self.numbers();
         let mut preference = std::ptr::null_mut();
         // SAFETY: one handle is written.
         unsafe { self.table.preference_create(&raw mut preference) }?;
@@ -168,13 +171,13 @@ impl BlasLt {
             // SAFETY: the preference is alive and `value` points to `bytes` bytes of the attribute's type.
             unsafe { self.table.preference_set(preference, attribute, value, bytes) }
         };
-        let mut done = set(numbers.pref_max_workspace_bytes, (&raw const wanted.workspace_bytes_max).cast(), 8);
+        let mut done = set(n.pref_max_workspace_bytes, (&raw const wanted.workspace_bytes_max).cast(), 8);
         if let (Some(mask), Dialect::Cuda) = (&wanted.reductions, self.dialect) {
-            done = done.and_then(|()| set(numbers.pref_reduction_scheme_mask, (&raw const *mask).cast(), 4));
+            done = done.and_then(|()| set(n.pref_reduction_scheme_mask, (&raw const *mask).cast(), 4));
         }
         if self.dialect == Dialect::Cuda {
             for operand in 0..4 {
-                let attribute = numbers.pref_min_alignment_a_bytes + operand;
+                let attribute = n.pref_min_alignment_a_bytes + operand;
                 done = done.and_then(|()| set(attribute, (&raw const wanted.align_bytes).cast(), 4));
             }
         }
@@ -200,7 +203,8 @@ impl BlasLt {
         // SAFETY: all handles are alive, the algorithm has its 64 bytes, the result its 96.
         unsafe { self.table.algo_check(self.handle, desc, a, b, c, d, algo.as_ptr(), result.as_mut_ptr().cast()) }?;
         let bytes: Vec<u8> = result.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let rejected = CallError::Status { call: "cublasLtMatmulAlgoCheck", status: 15 };
+        let status = numbers::not_supported(self.dialect);
+        let rejected = CallError::Status { call: "cublasLtMatmulAlgoCheck", status };
         // The check fills in everything but the algorithm.
         let offer = read_result(self.dialect, &bytes).ok_or(rejected)?;
         Ok(Offer { algo: *algo, ..offer })

@@ -1,8 +1,6 @@
 //! cuBLASLt's algorithms by their nine configuration attributes: what names one across processes and, for the same
 //! version, across machines. The opaque bytes are never stored.
 
-use std::ffi::c_void;
-
 use super::product::Product;
 use super::{Algo, BlasLt, CallError};
 use crate::gpu::numbers;
@@ -82,25 +80,26 @@ impl BlasLt {
         Ok(value)
     }
 
+    fn write<T>(&self, algo: &mut Algo, attribute: i32, value: &T) -> Result<(), CallError> {
+        // SAFETY: `value` has the attribute's type, and its size is told.
+        unsafe { self.table.algo_set(algo.as_mut_ptr(), attribute, (&raw const *value).cast(), size_of::<T>()) }
+    }
+
     /// The algorithm of `config` for `product`, not yet checked.
     pub fn configure(&self, product: &Product, config: &Config) -> Result<Algo, CallError> {
         let mut algo = self.init(product, config.id)?;
-        let mut set = |attribute: i32, value: *const c_void, bytes: usize| {
-            // SAFETY: `value` points to `bytes` bytes of the attribute's type.
-            unsafe { self.table.algo_set(algo.as_mut_ptr(), attribute, value, bytes) }
-        };
-        set(TILE, (&raw const config.tile).cast(), 4)?;
-        set(STAGES, (&raw const config.stages).cast(), 4)?;
-        set(SPLIT_K, (&raw const config.split_k).cast(), 4)?;
-        set(REDUCTION, (&raw const config.reduction).cast(), 4)?;
-        set(SWIZZLE, (&raw const config.swizzle).cast(), 4)?;
-        set(CUSTOM, (&raw const config.custom).cast(), 4)?;
+        self.write(&mut algo, TILE, &config.tile)?;
+        self.write(&mut algo, STAGES, &config.stages)?;
+        self.write(&mut algo, SPLIT_K, &config.split_k)?;
+        self.write(&mut algo, REDUCTION, &config.reduction)?;
+        self.write(&mut algo, SWIZZLE, &config.swizzle)?;
+        self.write(&mut algo, CUSTOM, &config.custom)?;
         // Since 11.8; what an older version gave as 0 need not be set.
         if config.inner != 0 {
-            set(INNER, (&raw const config.inner).cast(), 2)?;
+            self.write(&mut algo, INNER, &config.inner)?;
         }
         if config.cluster != 0 {
-            set(CLUSTER, (&raw const config.cluster).cast(), 2)?;
+            self.write(&mut algo, CLUSTER, &config.cluster)?;
         }
         Ok(algo)
     }
@@ -150,5 +149,46 @@ impl BlasLt {
             entries.truncate(bytes / 4);
         }
         Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudarc::cublaslt::sys::cublasLtMatmulAlgoCapAttributes_t as Cap;
+    use cudarc::cublaslt::sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
+
+    #[test]
+    fn the_attributes_are_those_of_the_header() {
+        for (ours, theirs) in [
+            (ID, Attribute::CUBLASLT_ALGO_CONFIG_ID),
+            (TILE, Attribute::CUBLASLT_ALGO_CONFIG_TILE_ID),
+            (SPLIT_K, Attribute::CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
+            (REDUCTION, Attribute::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME),
+            (SWIZZLE, Attribute::CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+            (CUSTOM, Attribute::CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+            (STAGES, Attribute::CUBLASLT_ALGO_CONFIG_STAGES_ID),
+            (INNER, Attribute::CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
+            (CLUSTER, Attribute::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID),
+        ] {
+            assert_eq!(ours, theirs as i32, "{theirs:?}");
+        }
+        for (ours, theirs) in [
+            (CAP_TILES, Cap::CUBLASLT_ALGO_CAP_TILE_IDS),
+            (CAP_CUSTOM_MAX, Cap::CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX),
+            (CAP_STAGES, Cap::CUBLASLT_ALGO_CAP_STAGES_IDS),
+        ] {
+            assert_eq!(ours, theirs as i32, "{theirs:?}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_has_the_types_that_the_header_tells() {
+        // `cublasLt.h`, at each attribute: 32 bits each, but for the two shapes, which are uint16_t.
+        let c = Config::default();
+        let words = [size_of_val(&c.tile), size_of_val(&c.stages), size_of_val(&c.reduction), size_of_val(&c.swizzle)];
+        assert_eq!((words, size_of_val(&c.custom)), ([4; 4], 4));
+        assert_eq!((size_of_val(&c.id), size_of_val(&c.split_k)), (4, 4));
+        assert_eq!((size_of_val(&c.inner), size_of_val(&c.cluster)), (2, 2));
     }
 }

@@ -126,3 +126,71 @@ impl BlasLt {
         Some(name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::mem::offset_of;
+    use std::process::{Command, Stdio};
+
+    /// What `hipblaslt-ext.hpp` (ROCm 6.1 to 7.1) declares, with the types of `hipblaslt.h` as far as names carry them.
+    const DECLARED: &str = r#"
+        #include <cstddef>
+        #include <string>
+        struct hipblasLtMatmulDescOpaque_t;
+        struct hipblasLtMatrixLayoutOpaque_t;
+        struct _hipblasLtMatmulAlgo_t;
+        enum hipblasStatus_t : int;
+        typedef void* Handle;
+        typedef hipblasLtMatmulDescOpaque_t* Desc;
+        typedef hipblasLtMatrixLayoutOpaque_t* Layout;
+        typedef _hipblasLtMatmulAlgo_t& Algo;
+        namespace hipblaslt_ext {
+            int getIndexFromAlgo(Algo) { return 0; }
+            std::string getSolutionNameFromAlgo(Handle, Algo) { return ""; }
+            std::string getKernelNameFromAlgo(Handle, Algo) { return ""; }
+            hipblasStatus_t matmulIsAlgoSupported(
+                Handle, Desc, const void*, Layout, Layout, const void*, Layout, Layout, Algo, size_t&) { return {}; }
+        }
+        void (*freed)(void*) = ::operator delete;
+        static_assert(sizeof(std::string) == STRING_BYTES, "std::string");
+    "#;
+
+    /// Assembly of [`DECLARED`], or `None` where there is no C++ compiler for libstdc++.
+    fn compiled() -> Option<String> {
+        let mut compiler = Command::new("c++")
+            .args(["-std=c++17", "-S", "-o", "-", "-x", "c++", "-"])
+            .arg(format!("-DSTRING_BYTES={}", size_of::<CxxString>()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        compiler.stdin.take()?.write_all(DECLARED.as_bytes()).unwrap();
+        let output = compiler.wait_with_output().unwrap();
+        assert!(output.status.success(), "c++ does not compile the declarations");
+        Some(String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[test]
+    fn a_compiler_mangles_the_declarations_to_our_symbols() {
+        let Some(assembly) = compiled() else {
+            eprintln!("skipped: no c++ here to mangle names");
+            return;
+        };
+        let supported = super::super::Table::SYMBOLS.iter().find(|s| s.0.contains("matmulIsAlgoSupported")).unwrap();
+        for symbol in [INDEX, SOLUTION_NAME, KERNEL_NAME, supported.0] {
+            assert!(assembly.contains(&format!("\n{symbol}:")), "no {symbol} in\n{assembly}");
+        }
+        assert!(assembly.contains(DELETE), "no {DELETE} in\n{assembly}");
+        assert_eq!(supported.2.len(), 10, "a handle, a descriptor, two factors, four layouts, an algorithm, a size");
+    }
+
+    #[test]
+    fn the_string_is_where_libstdcxx_keeps_it() {
+        // `basic_string` of the new ABI: pointer, length, then 16 bytes in place or the capacity.
+        assert_eq!(offset_of!(CxxString, data), 0);
+        assert_eq!(offset_of!(CxxString, len), 8);
+        assert_eq!((offset_of!(CxxString, in_place), size_of::<CxxString>()), (16, 32));
+    }
+}
