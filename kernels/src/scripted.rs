@@ -15,6 +15,7 @@
 //!             { "name": "default", "time_us": 100, "noise": 0.02, "baseline": "scripted gemm" },
 //!             { "name": "packed", "time_us": { "1": 40, "8": 60, "512": 2000 }, "weight_form": "prepacked",
 //!               "params": { "threads": 2 }, "workspace_bytes": 4096, "drift": 0.001 },
+//!             { "name": "hidden", "time_us": 35, "near": "packed" },
 //!             { "name": "liar", "time_us": 1, "behaviours": [{ "kind": "wrong" }] },
 //!             { "name": "flaky", "time_us": 30, "behaviours": [{ "kind": "wrong", "every": 2 }] },
 //!             { "name": "killer", "time_us": 20, "behaviours": [{ "kind": "abort", "when": "measure" }] },
@@ -49,7 +50,7 @@ use tgemm_db::{Build, Device, Environment, Problem, Solution, Vendor};
 pub use script::{Behaviour, Kind, Script, ScriptError, SolutionScript, When};
 
 use crate::measure::rng::Rng;
-use crate::{Arm, Ask, BaselineSolution, Buffer, Context, Effort, Error, Library, Prepared, Stream};
+use crate::{Arm, Ask, BaselineSolution, Buffer, Context, Effort, Error, Launch, Library, Prepared, Stream};
 
 /// Alignment of device memory.
 const ALIGN: usize = 64;
@@ -163,7 +164,10 @@ impl ScriptedContext {
             let io = &arm.rotation[(arm.start + launch) % arm.rotation.len()];
             // SAFETY: the caller's promise, passed on.
             let launched = unsafe { arm.prepared.launch(io, Stream::DEFAULT) };
-            launched.map_err(|error| Error::Failed { call: "launch".into(), reason: error.to_string() })?;
+            launched.map_err(|error| match error {
+                Launch::NotEnqueued(disturbed @ Error::Disturbed(_)) => disturbed,
+                error => Error::Failed { call: "launch".into(), reason: error.to_string() },
+            })?;
         }
         if shared.script.real_time {
             return Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(arm.calls));
@@ -277,7 +281,13 @@ impl Library for ScriptedLibrary {
     }
 
     fn candidates(&self, _problem: &Problem, effort: Effort, _: &Ask) -> Result<Vec<Solution>, Error> {
-        Ok(self.offered().filter(|(script, _)| script.effort <= effort).map(|(_, solution)| solution.clone()).collect())
+        let listed = |script: &SolutionScript| script.near.is_none() && script.effort <= effort;
+        Ok(self.offered().filter(|(script, _)| listed(script)).map(|(_, solution)| solution.clone()).collect())
+    }
+
+    fn neighbours(&self, _problem: &Problem, solution: &Solution, _: &Ask) -> Result<Vec<Solution>, Error> {
+        let near = |script: &SolutionScript| script.near.as_deref() == Some(&*solution.name);
+        Ok(self.offered().filter(|(script, _)| near(script)).map(|(_, solution)| solution.clone()).collect())
     }
 
     fn prepare(&self, problem: &Problem, solution: &Solution) -> Result<Box<dyn Prepared>, Error> {

@@ -157,9 +157,14 @@ fn open_surveyor(
     made.map_err(&mut note).ok()
 }
 
+/// The names of the environment variables that change which kernel runs.
+pub fn kernel_vars(dialect: Dialect) -> &'static [&'static str] {
+    dialect.pick(HIP_VARS, CUDA_VARS)
+}
+
 fn vars(dialect: Dialect) -> BTreeMap<String, String> {
     let set = |name: &&str| Some(((*name).to_owned(), std::env::var_os(name)?.to_string_lossy().into_owned()));
-    dialect.pick(HIP_VARS, CUDA_VARS).iter().filter_map(set).collect()
+    kernel_vars(dialect).iter().filter_map(set).collect()
 }
 
 fn out_of_range(call: &str, buffer_bytes: usize, offset: usize, len: usize) -> Error {

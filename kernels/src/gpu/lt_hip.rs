@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tgemm_db::solution::ALGO_PARAM;
 use tgemm_db::{Numerics, Params, Problem, Solution, WeightForm};
 use tgemm_vendor::gpu::CallError;
 use tgemm_vendor::gpu::Dialect;
@@ -25,9 +26,6 @@ fn listed(effort: Effort) -> usize {
     }
 }
 
-/// The parameter that holds the algorithm's bytes: they carry more than the index (which fallback it came by).
-pub(super) const ALGO: &str = "algo";
-
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -42,7 +40,7 @@ pub(super) fn solution(lt: &Lt, offer: &Offer) -> Solution {
         build: Arc::clone(&lt.build),
         index: lt.library.index_of(&offer.algo).into(),
         name: lt.library.name_of(&offer.algo).into(),
-        params: Params::new().with(ALGO, hex(&offer.algo.bytes(Dialect::Hip))),
+        params: Params::new().with(ALGO_PARAM, hex(&offer.algo.bytes(Dialect::Hip))),
         weight_form: WeightForm::Plain,
         workspace_bytes: offer.workspace_bytes as u64,
         // Its split-K kernels add in the compute type, in the workspace; the gate sees to those that do not.
@@ -75,7 +73,8 @@ pub(super) fn find(lt: &Lt, problem: &Problem, product: &Product, wanted: &Solut
         ..lt.preference(problem, &Ask::default())
     };
     let is_same_build = wanted.build.is_known() && wanted.build == lt.build;
-    let stored = wanted.params.get(ALGO).filter(|_| is_same_build);
+    // The bytes carry more than the index: which fallback it came by.
+    let stored = wanted.params.get(ALGO_PARAM).filter(|_| is_same_build);
     let algo = match stored.and_then(unhex).and_then(|bytes| Algo::from_bytes(Dialect::Hip, &bytes)) {
         Some(algo) => algo,
         None => {

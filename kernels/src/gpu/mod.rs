@@ -29,7 +29,7 @@ use tgemm_db::Device;
 use tgemm_vendor::Absent;
 use tgemm_vendor::gpu::{CallError, Dialect, Installation, Runtime, numbers};
 
-pub use context::GpuContext;
+pub use context::{GpuContext, kernel_vars};
 
 use crate::{Ask, Error, Launch};
 

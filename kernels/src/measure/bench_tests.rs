@@ -35,7 +35,7 @@ fn verify(problem: Problem, behaviours: &str) -> super::super::Verified {
     // A larger workspace of another candidate must not hide who writes past its own.
     bench.reserve_workspace(&context, 5000).unwrap();
     let id = load(&mut bench, &context, "a").id;
-    bench.verify(&mut context, id).unwrap()
+    bench.verify(&mut context, id, f64::INFINITY).unwrap()
 }
 
 fn variants() -> Vec<Problem> {
@@ -61,7 +61,7 @@ fn right_solutions_are_ok_plain_and_packed_on_every_kind_of_problem() {
         let mut bench = Bench::new(&context, &problem, &BenchOptions { seed: 3, ..BenchOptions::default() }).unwrap();
         for name in ["plain", "packed"] {
             let loaded = load(&mut bench, &context, name);
-            let verified = bench.verify(&mut context, loaded.id).unwrap();
+            let verified = bench.verify(&mut context, loaded.id, f64::INFINITY).unwrap();
             assert_eq!(verified.outcome, Outcome::ok(), "{name} on {problem}");
             let error = verified.error.unwrap();
             assert!(error.max_over_bound < 1.0 && error.checked > 0 && error.share_beyond == 0.0);
@@ -203,7 +203,7 @@ fn fresh_buffers_lie_elsewhere_hold_other_data_and_keep_candidates() {
     for (id, before) in ids.into_iter().zip(before) {
         let after = bench.operands(id, 0).unwrap();
         assert!(after.x != before.x && after.out != before.out);
-        assert_eq!(bench.verify(&mut context, id).unwrap().outcome, Outcome::ok());
+        assert_eq!(bench.verify(&mut context, id, f64::INFINITY).unwrap().outcome, Outcome::ok());
     }
     assert_ne!(bench.operands(ids[0], 0).unwrap().w, before[0].w);
     let block = ids.map(|id| BlockEntry { id, calls: 1 });

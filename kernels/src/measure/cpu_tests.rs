@@ -33,7 +33,7 @@ fn every_library_of_this_machine_passes() {
         }
         for prepared in ready {
             let Loaded { id, ran, .. } = bench.load(&context, prepared).unwrap();
-            let verified = bench.verify(&mut context, id).unwrap();
+            let verified = bench.verify(&mut context, id, f64::INFINITY).unwrap();
             assert_eq!(verified.outcome.kind, OutcomeKind::Ok, "{ran} on {problem}: {}", verified.outcome.detail);
             let error = verified.error.unwrap();
             // AITER's limit; its absolute tolerance counts small outputs of 16-bit partial sums.

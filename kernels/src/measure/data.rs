@@ -9,6 +9,9 @@
 //!
 //! Bias and old output are scaled by √K, the size of the product itself: left out or shifted, they cannot hide in rounding.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use tgemm_db::Problem;
 use tgemm_db::problem::{Activation, Gemm, Scalar};
 
@@ -47,8 +50,70 @@ pub struct Matrix {
     ld: usize,
     float: Float,
     step: usize,
+    pool: Arc<Pool>,
+}
+
+/// Numbers and their bytes, from which matrices are laid out.
+#[derive(Debug)]
+struct Pool {
     values: Vec<f32>,
     bytes: Vec<u8>,
+}
+
+/// What decides the content of a pool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PoolKey {
+    len: usize,
+    float: Float,
+    seed: u64,
+    stream: u64,
+    scale: u64,
+    away: bool,
+}
+
+/// Whole pools that are kept: a sweep draws the same ones for every problem. 8 MB each.
+const POOLS_KEPT_MAX: usize = 12;
+
+static POOLS: Mutex<VecDeque<(PoolKey, Arc<Pool>)>> = Mutex::new(VecDeque::new());
+
+impl Pool {
+    /// The pool of `key`: kept from before if it is a whole one.
+    fn of(key: PoolKey) -> Arc<Pool> {
+        if key.len < POOL_LEN {
+            return Arc::new(Pool::draw(key));
+        }
+        // A poisoned lock holds a whole list: nothing in here panics half-way.
+        let mut kept = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = kept.iter().find(|(have, _)| *have == key) {
+            return Arc::clone(pool);
+        }
+        let pool = Arc::new(Pool::draw(key));
+        kept.push_back((key, Arc::clone(&pool)));
+        if kept.len() > POOLS_KEPT_MAX {
+            kept.pop_front();
+        }
+        pool
+    }
+
+    fn draw(PoolKey { len, float, seed, stream, scale, away }: PoolKey) -> Pool {
+        let scale = f64::from_bits(scale);
+        let least = if float.is_8_bit() { MAGNITUDE_MIN * SCALE_8_BIT } else { MAGNITUDE_MIN };
+        let mut rng = Rng::new(seed, stream);
+        let mut values = Vec::with_capacity(len + 1);
+        let mut bytes = Vec::with_capacity((len + 1) * float.bytes());
+        while values.len() < len {
+            let pair = rng.normals();
+            for normal in [pair.0, pair.1] {
+                let magnitude = if away { normal.abs() + 0.5 } else { normal.abs() };
+                let value = (magnitude * scale).max(least).copysign(normal);
+                float.encode(value, &mut bytes);
+                values.push(float.round(value));
+            }
+        }
+        values.truncate(len);
+        bytes.truncate(len * float.bytes());
+        Pool { values, bytes }
+    }
 }
 
 impl Matrix {
@@ -70,22 +135,8 @@ impl Matrix {
             let why = format!("a matrix of {rows}x{cols} would repeat itself; extents up to {POOL_LEN} can be filled");
             return Err(Error::Unsupported(why));
         }
-        let least = if float.is_8_bit() { MAGNITUDE_MIN * SCALE_8_BIT } else { MAGNITUDE_MIN };
-        let mut rng = Rng::new(seed, stream);
-        let mut values = Vec::with_capacity(len + 1);
-        let mut bytes = Vec::with_capacity((len + 1) * float.bytes());
-        while values.len() < len {
-            let pair = rng.normals();
-            for normal in [pair.0, pair.1] {
-                let magnitude = if away { normal.abs() + 0.5 } else { normal.abs() };
-                let value = (magnitude * scale).max(least).copysign(normal);
-                float.encode(value, &mut bytes);
-                values.push(float.round(value));
-            }
-        }
-        values.truncate(len);
-        bytes.truncate(len * float.bytes());
-        Ok(Matrix { rows, cols, ld, float, step, values, bytes })
+        let pool = Pool::of(PoolKey { len, float, seed, stream, scale: scale.to_bits(), away });
+        Ok(Matrix { rows, cols, ld, float, step, pool })
     }
 
     /// Stored rows.
@@ -110,12 +161,12 @@ impl Matrix {
 
     fn start(&self, row: usize) -> usize {
         // Below 2^20 each, so the product fits; usize has 64 bits on every platform we build for.
-        (row * self.step) % self.values.len()
+        (row * self.step) % self.pool.values.len()
     }
 
     /// The element at a stored place.
     pub fn value(&self, row: usize, col: usize) -> f32 {
-        self.values[(self.start(row) + col) % self.values.len()]
+        self.pool.values[(self.start(row) + col) % self.pool.values.len()]
     }
 
     /// The stored row `row`, into `out`.
@@ -123,8 +174,8 @@ impl Matrix {
         out.clear();
         let mut at = self.start(row);
         while out.len() < self.cols {
-            let take = (self.cols - out.len()).min(self.values.len() - at);
-            out.extend_from_slice(&self.values[at..at + take]);
+            let take = (self.cols - out.len()).min(self.pool.values.len() - at);
+            out.extend_from_slice(&self.pool.values[at..at + take]);
             at = 0;
         }
     }
@@ -143,9 +194,9 @@ impl Matrix {
             let (mut cells, gap) = stored.split_at_mut(self.cols * size);
             let mut at = self.start(first + i) * size;
             while !cells.is_empty() {
-                let take = cells.len().min(self.bytes.len() - at);
+                let take = cells.len().min(self.pool.bytes.len() - at);
                 let (now, rest) = cells.split_at_mut(take);
-                now.copy_from_slice(&self.bytes[at..at + take]);
+                now.copy_from_slice(&self.pool.bytes[at..at + take]);
                 (cells, at) = (rest, 0);
             }
             gap.fill(GAP_BYTE);

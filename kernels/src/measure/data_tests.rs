@@ -90,10 +90,10 @@ fn bytes_rows_columns_and_values_agree_and_gaps_are_nan() {
 fn seeds_and_operands_differ_and_bias_is_as_large_as_the_product() {
     let a = data(8, 8, 8, DType::F32);
     let b = Data::new(&Site::linear(8, 8, DType::F32).at(8).into(), 8).unwrap();
-    assert_ne!(bits(&a.x.values), bits(&b.x.values));
-    assert_ne!(bits(&a.x.values), bits(&a.w.values));
+    assert_ne!(bits(&a.x.pool.values), bits(&b.x.pool.values));
+    assert_ne!(bits(&a.x.pool.values), bits(&a.w.pool.values));
     let bias = data(1, 512, 400, DType::Bf16).bias.unwrap();
-    assert!(bias.values.iter().all(|value| value.abs() >= 9.9));
+    assert!(bias.pool.values.iter().all(|value| value.abs() >= 9.9));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! 8-bit types: OCP "8-bit Floating Point Specification" (E4M3, E5M2) and their variants without negative zero and infinity
 //! (FNUZ), whose exponent bias is one more, so that equal bits mean half the value.
 
+use std::sync::OnceLock;
+
 use half::{bf16, f16};
 use tgemm_db::DType;
 
@@ -47,6 +49,22 @@ impl Float8 {
 
     /// The value of a code: NaN and infinities where the type has them.
     pub fn decode(self, code: u8) -> f32 {
+        self.table()[usize::from(code)]
+    }
+
+    /// The values of all codes, computed once.
+    fn table(self) -> &'static [f32; 256] {
+        static TABLES: [OnceLock<[f32; 256]>; 4] = [const { OnceLock::new() }; 4];
+        let place = match self.dtype {
+            DType::F8E4m3Fn => 0,
+            DType::F8E4m3Fnuz => 1,
+            DType::F8E5m2 => 2,
+            _ => 3,
+        };
+        TABLES[place].get_or_init(|| std::array::from_fn(|code| self.value_of(code as u8)))
+    }
+
+    fn value_of(self, code: u8) -> f32 {
         if code == self.code_nan && code == 0x80 {
             return f32::NAN;
         }
@@ -74,15 +92,16 @@ impl Float8 {
             return self.code_nan;
         }
         let magnitude = value.abs();
+        let table = self.table();
         let mut code = self.code_max;
-        if magnitude < f64::from(self.decode(self.code_max)) {
+        if magnitude < f64::from(table[usize::from(self.code_max)]) {
             // Codes without sign grow with their values, so the nearest lies at the end of a binary search.
             let (mut low, mut high) = (0u8, self.code_max);
             while high - low > 1 {
                 let middle = low + (high - low) / 2;
-                if f64::from(self.decode(middle)) <= magnitude { low = middle } else { high = middle }
+                if f64::from(table[usize::from(middle)]) <= magnitude { low = middle } else { high = middle }
             }
-            let (below, above) = (f64::from(self.decode(low)), f64::from(self.decode(high)));
+            let (below, above) = (f64::from(table[usize::from(low)]), f64::from(table[usize::from(high)]));
             let (down, up) = (magnitude - below, above - magnitude);
             code = if down < up || (down == up && low.is_multiple_of(2)) { low } else { high };
         }

@@ -109,6 +109,48 @@ fn scaled_dot(data: &Data, (row, col): (u32, u32), x: &[f32], w: &[f32]) -> (f64
     parts.fold((0.0, 0.0), |total, part| (total.0 + part.0, total.1 + part.1))
 }
 
+/// A row or column of an operand, into a vector.
+type Take<'a> = dyn Fn(u32, &mut Vec<f32>) + Sync + 'a;
+
+/// A cell from the numbers and vectors of a held and of a passing side.
+type Make<'a> = dyn Fn(usize, usize, &[f32], &[f32]) -> Cell + Sync + 'a;
+
+/// The vectors of `picks`.
+fn held(picks: &[u32], take: &Take<'_>) -> Vec<Vec<f32>> {
+    let vector = |&pick| {
+        let mut vector = Vec::new();
+        take(pick, &mut vector);
+        vector
+    };
+    picks.iter().map(vector).collect()
+}
+
+/// Most threads of one reference: enough that it takes no time beside the copies to the device.
+const THREADS_MAX: usize = 8;
+
+/// For each of `picks`, the cells that its vector makes with every one of `held`, on a few threads.
+fn pass(held: &[Vec<f32>], picks: &[u32], take: &Take<'_>, make: &Make<'_>) -> Vec<Vec<Cell>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let share = picks.len().div_ceil(threads).max(1);
+    let work = |first: usize, picks: &[u32]| {
+        let mut passing = Vec::new();
+        let cells = picks.iter().enumerate().map(|(at, &pick)| {
+            take(pick, &mut passing);
+            held.iter().enumerate().map(|(i, vector)| make(i, first + at, vector, &passing)).collect()
+        });
+        cells.collect::<Vec<Vec<Cell>>>()
+    };
+    std::thread::scope(|scope| {
+        let parts = picks.chunks(share).enumerate();
+        let running: Vec<_> = parts.map(|(part, picks)| scope.spawn(move || work(part * share, picks))).collect();
+        // A panic over there is one here.
+        running
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
 /// The activation in f64; the Gaussian one in the form with tanh, which vendor libraries compute.
 pub fn activate(activation: Activation, v: f64) -> f64 {
     match activation {
@@ -137,35 +179,20 @@ impl Reference {
             true => data.w.col(col as usize, out),
             false => data.w.row(col as usize, out),
         };
-        let empty = Cell { value: 0.0, norm: 0.0, stages: 0.0 };
-        let mut cells = vec![empty; rows.len() * cols.len()];
-        let mut cell = |i: usize, j: usize, x: &[f32], w: &[f32]| {
+        let cell = |i: usize, j: usize, x: &[f32], w: &[f32]| {
             let product = scaled_dot(data, (rows[i], cols[j]), x, w);
-            cells[i * cols.len() + j] = finish(site.activation, data, (rows[i], cols[j]), product);
+            finish(site.activation, data, (rows[i], cols[j]), product)
         };
         // The vectors of the shorter side are held, those of the longer are made one at a time.
-        let hold = |picks: &[u32], take: &dyn Fn(u32, &mut Vec<f32>)| -> Vec<Vec<f32>> {
-            let held = |&pick| {
-                let mut vector = Vec::new();
-                take(pick, &mut vector);
-                vector
-            };
-            picks.iter().map(held).collect()
+        let is_by_column = rows.len() <= cols.len();
+        let passes = match is_by_column {
+            true => pass(&held(&rows, &x), &cols, &w, &|i, j, x, w| cell(i, j, x, w)),
+            false => pass(&held(&cols, &w), &rows, &x, &|j, i, w, x| cell(i, j, x, w)),
         };
-        let mut passing = Vec::new();
-        if rows.len() <= cols.len() {
-            let held = hold(&rows, &x);
-            for (j, &col) in cols.iter().enumerate() {
-                w(col, &mut passing);
-                held.iter().enumerate().for_each(|(i, x)| cell(i, j, x, &passing));
-            }
-        } else {
-            let held = hold(&cols, &w);
-            for (i, &row) in rows.iter().enumerate() {
-                x(row, &mut passing);
-                held.iter().enumerate().for_each(|(j, w)| cell(i, j, &passing, w));
-            }
-        }
+        let cells = match is_by_column {
+            true => (0..rows.len()).flat_map(|i| passes.iter().map(move |column| column[i])).collect(),
+            false => passes.concat(),
+        };
         Ok(Reference { rows, cols, cells })
     }
 }

@@ -129,6 +129,9 @@ pub struct SolutionScript {
     /// The least effort at which it is offered.
     #[serde(default = "effort")]
     pub effort: Effort,
+    /// The solution that it is a neighbour of: it is offered to whoever searches around that one, and on no list.
+    #[serde(default)]
+    pub near: Option<String>,
     /// How it misbehaves.
     #[serde(default)]
     pub behaviours: Vec<Behaviour>,
@@ -230,6 +233,8 @@ pub enum Kind {
     OutOfMemory,
     /// It fails with a status after it may have started.
     Error,
+    /// Something else is at work on the device: the whole block means nothing.
+    Disturbed,
 }
 
 impl Kind {
@@ -295,6 +300,11 @@ impl Script {
         for solution in &script.solutions {
             let unplayable = |reason: String| ScriptError::Solution { name: solution.name.clone(), reason };
             solution.check().map_err(unplayable)?;
+            if let Some(near) = &solution.near
+                && !script.solutions.iter().any(|other| other.name == *near && other.name != solution.name)
+            {
+                return Err(unplayable(format!("near '{near}', which is no other solution")));
+            }
             if !seen.insert((&solution.library, &solution.name, solution.params().to_string())) {
                 return Err(unplayable("stands twice with the same parameters".into()));
             }
@@ -362,6 +372,9 @@ impl SolutionScript {
             }
             if kind.needs_output() && matches!(when, When::Prepare | When::Pack) {
                 return Err(format!("{kind:?} can only happen at verify or measure"));
+            }
+            if kind == Kind::Disturbed && when != When::Measure {
+                return Err("disturbed can only happen at measure".into());
             }
             if kind == Kind::OverWorkspace && self.workspace_bytes == 0 {
                 return Err("over_workspace needs workspace_bytes".into());

@@ -51,6 +51,7 @@ fn before(kind: Kind) -> Result<(), Error> {
         Kind::Unsupported => Err(Error::unsupported("scripted: not offered here")),
         Kind::OutOfMemory => Err(Error::OutOfMemory { bytes: 1 << 40, what: "scripted needs" }),
         Kind::Error => Err(Error::Failed { call: "scripted".into(), reason: "status 7".into() }),
+        Kind::Disturbed => Err(Error::Disturbed("scripted: another process was at work".into())),
         _ => Ok(()),
     }
 }

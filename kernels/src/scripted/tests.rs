@@ -70,6 +70,40 @@ fn libraries_baselines_efforts_and_parameters_are_as_scripted() {
 }
 
 #[test]
+fn neighbours_are_on_no_list() {
+    let json = |near: &str| {
+        format!(
+            r#"{{"solutions": [{{"name": "a", "time_us": 2}}, {{"name": "b", "time_us": 1, "near": "{near}"}}]}}"#
+        )
+    };
+    let context = ScriptedContext::from_json(&json("a")).unwrap();
+    let (problem, ask) = (Problem::from(Site::linear(8, 8, DType::F32).at(1)), Ask::default());
+    let library = &context.libraries()[0];
+    let listed = library.candidates(&problem, Effort::Full, &ask).unwrap();
+    assert_eq!(listed.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["a"]);
+    let near = library.neighbours(&problem, &listed[0], &ask).unwrap();
+    assert_eq!(near.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["b"]);
+    assert!(library.prepare(&problem, &near[0]).is_ok());
+    assert!(library.neighbours(&problem, &near[0], &ask).unwrap().is_empty());
+    assert!(ScriptedContext::from_json(&json("b")).is_err() && ScriptedContext::from_json(&json("c")).is_err());
+}
+
+#[test]
+fn a_disturbed_block_is_no_failure_of_its_solution() {
+    let json = r#"{"solutions": [{"name": "a", "time_us": 1,
+        "behaviours": [{"kind": "disturbed", "when": "measure", "every": 2}]}]}"#;
+    let mut context = ScriptedContext::from_json(json).unwrap();
+    let problem = Problem::from(Site::linear(8, 8, DType::F32).at(1));
+    let mut bench = Bench::new(&context, &problem, &BenchOptions::default()).unwrap();
+    let solution = context.libraries()[0].candidates(&problem, Effort::Full, &Ask::default()).unwrap().remove(0);
+    let id = bench.load(&context, context.libraries()[0].prepare(&problem, &solution).unwrap()).unwrap().id;
+    let block = [BlockEntry { id, calls: 1 }];
+    let timed: Vec<_> = (0..4).map(|_| bench.measure(&mut context, &block, Mode::Rotated)).collect();
+    assert!(timed.iter().filter(|t| t.is_ok()).count() == 2, "{timed:?}");
+    assert!(timed.iter().filter(|t| matches!(t, Err(Error::Disturbed(_)))).count() == 2, "{timed:?}");
+}
+
+#[test]
 fn preparing_and_packing_fail_as_scripted() {
     let problem = Problem::from(Site::linear(8, 8, DType::F32).at(1));
     let error = |behaviour: &str| {
@@ -140,7 +174,7 @@ fn child() {
     let solution = context.libraries()[0].candidates(&problem, Effort::Full, &Ask::default()).unwrap().remove(0);
     let prepared = context.libraries()[0].prepare(&problem, &solution).unwrap();
     let id = bench.load(&context, prepared).unwrap().id;
-    assert_eq!(bench.verify(&mut context, id).unwrap().outcome, tgemm_db::Outcome::ok());
+    assert_eq!(bench.verify(&mut context, id, f64::INFINITY).unwrap().outcome, tgemm_db::Outcome::ok());
     eprintln!("verified");
     bench.measure(&mut context, &[BlockEntry { id, calls: 1 }], Mode::Warm).unwrap();
     eprintln!("measured");
