@@ -9,6 +9,7 @@
 //! | [`worker`] | the child process that touches the device, and its supervision |
 //! | [`sweep`] | a plan through its contests into the store |
 //! | [`report`] | progress, tables, JSON lines |
+//! | [`selfcheck`] | what the owner of a card runs once, and sends |
 //! | [`cli`] | one file a subcommand |
 
 pub mod cli;
@@ -19,6 +20,7 @@ pub mod plan;
 pub mod race;
 pub mod report;
 pub mod roofline;
+pub mod selfcheck;
 pub mod stats;
 pub mod sweep;
 pub mod worker;

@@ -32,7 +32,7 @@ pub struct Plan {
 }
 
 /// The rows of each problem together, in the order of first sight, with every way in which it was asked for.
-fn by_problem(recorded: &[Recorded]) -> Vec<(Recorded, Vec<Ask>)> {
+pub fn by_problem(recorded: &[Recorded]) -> Vec<(Recorded, Vec<Ask>)> {
     let mut grouped: Vec<(Recorded, Vec<Ask>)> = Vec::new();
     let mut places = HashMap::new();
     for row in recorded {

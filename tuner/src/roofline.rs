@@ -46,14 +46,18 @@ fn whole_card_units(arch: &str) -> u32 {
     }
 }
 
-/// The ceilings of `device` for the types of `problem`; round figures where no sheet is known.
-pub fn nominal(device: &Device, problem: &Problem) -> Roofline {
-    let units = f64::from(device.compute_units.max(1));
+fn sheet_of(device: &Device) -> Option<&'static Sheet> {
     let fits = |sheet: &&Sheet| {
         let memory = device.memory_gib.unwrap_or(0);
         sheet.arch == &*device.arch && sheet.memory_gib.as_ref().is_none_or(|range| range.contains(&memory))
     };
-    if let Some(sheet) = SHEETS.iter().find(fits) {
+    SHEETS.iter().find(fits)
+}
+
+/// The ceilings of `device` for the types of `problem`; round figures where no sheet is known.
+pub fn nominal(device: &Device, problem: &Problem) -> Roofline {
+    let units = f64::from(device.compute_units.max(1));
+    if let Some(sheet) = sheet_of(device) {
         let share = (units / f64::from(whole_card_units(sheet.arch))).min(1.0);
         let [eight, sixteen, tf32, thirty_two] = sheet.tflops;
         let tflops = match problem.gemm() {
@@ -76,6 +80,11 @@ pub fn nominal(device: &Device, problem: &Problem) -> Roofline {
 /// The least time that `device` could take for `problem`, microseconds.
 pub fn least_time_us(device: &Device, problem: &Problem) -> f64 {
     nominal(device, problem).time_us(problem)
+}
+
+/// Share of the roofline that `time_us` reaches, at most about 1; `None` where no data sheet is known.
+pub fn share(device: &Device, problem: &Problem, time_us: f64) -> Option<f64> {
+    sheet_of(device).map(|_| least_time_us(device, problem) / time_us)
 }
 
 /// Does arithmetic, not memory, bound `problem` on `device`?
@@ -101,6 +110,14 @@ mod tests {
         let mi300x = Device { memory_gib: Some(192), ..Device::named(Vendor::Amd, "gfx942", 304) };
         let cpx = Device { compute_units: 38, ..mi300x.clone() };
         assert!((least_time_us(&cpx, &decode) / least_time_us(&mi300x, &decode) - 8.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_share_is_said_only_where_a_data_sheet_is_known() {
+        let decode = Problem::from(Site::linear(8192, 8192, DType::Bf16).at(1));
+        let half = share(&h200(), &decode, 2.0 * least_time_us(&h200(), &decode)).unwrap();
+        assert!((half - 0.5).abs() < 1e-9);
+        assert_eq!(share(&Device::named(Vendor::Cpu, "x86_64-v4", 2), &decode, 1.0), None);
     }
 
     #[test]

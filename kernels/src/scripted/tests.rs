@@ -72,9 +72,7 @@ fn libraries_baselines_efforts_and_parameters_are_as_scripted() {
 #[test]
 fn neighbours_are_on_no_list() {
     let json = |near: &str| {
-        format!(
-            r#"{{"solutions": [{{"name": "a", "time_us": 2}}, {{"name": "b", "time_us": 1, "near": "{near}"}}]}}"#
-        )
+        format!(r#"{{"solutions": [{{"name": "a", "time_us": 2}}, {{"name": "b", "time_us": 1, "near": "{near}"}}]}}"#)
     };
     let context = ScriptedContext::from_json(&json("a")).unwrap();
     let (problem, ask) = (Problem::from(Site::linear(8, 8, DType::F32).at(1)), Ask::default());

@@ -1,6 +1,9 @@
 //! `tune devices`: what is here.
 
 use anyhow::Context as _;
+use serde_json::{Value, json};
+use tgemm_db::Device;
+use tgemm_kernels::Context as _;
 use tgemm_vendor::gpu::Dialect;
 
 use super::{Exit, Failure};
@@ -20,8 +23,9 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let opened = device::open("cpu").map_err(Failure::device)?;
     let environment = opened.context.environment();
     if args.json {
-        let value = serde_json::json!([{ "name": "cpu", "environment": environment, "absent": opened.absent }]);
-        report::write_stdout(&format!("{value}\n")).context("cannot write results")?;
+        let mut found = vec![json!({ "name": "cpu", "environment": environment, "absent": opened.absent })];
+        found.extend(Dialect::ALL.into_iter().flat_map(gpus_json));
+        report::write_stdout(&format!("{}\n", Value::Array(found))).context("cannot write results")?;
         return Ok(Exit::Done);
     }
     let d = &environment.device;
@@ -44,15 +48,45 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     for (name, value) in &environment.vars {
         text += &format!("  {name}={value}\n");
     }
-    for dialect in Dialect::ALL {
-        match tgemm_kernels::gpu::devices(dialect) {
-            Ok(found) if found.is_empty() => text += &format!("{dialect}: no devices\n"),
-            Ok(found) => {
-                text.extend(found.iter().enumerate().map(|(ordinal, d)| format!("{dialect}:{ordinal}: {d}\n")))
-            }
-            Err(why) => text += &format!("{dialect}: {why}\n"),
-        }
-    }
+    text.extend(Dialect::ALL.map(gpus));
     report::write_stdout(&text).context("cannot write results")?;
     Ok(Exit::Done)
+}
+
+/// Each GPU of `dialect` in a line, the first with its libraries: those of a dialect are the same for all.
+fn gpus(dialect: Dialect) -> String {
+    let found = match tgemm_kernels::gpu::devices(dialect) {
+        Ok(found) if found.is_empty() => return format!("{dialect}: no devices\n"),
+        Ok(found) => found,
+        Err(why) => return format!("{dialect}: {why}\n"),
+    };
+    let mut text: String = found.iter().enumerate().map(|(ordinal, d)| format!("{dialect}:{ordinal}: {d}\n")).collect();
+    match tgemm_kernels::gpu::open(dialect, 0) {
+        Ok(context) => {
+            text += &format!("  driver: {}\n", context.environment().driver);
+            context.environment().builds.iter().for_each(|build| text += &format!("  {build}\n"));
+            context.absent().iter().for_each(|(library, why)| text += &format!("  {library}: absent: {why}\n"));
+            context.environment().vars.iter().for_each(|(name, value)| text += &format!("  {name}={value}\n"));
+        }
+        Err(why) => text += &format!("  {why}\n"),
+    }
+    text
+}
+
+/// The same for tools: one object a device; one that says why where there is none.
+fn gpus_json(dialect: Dialect) -> Vec<Value> {
+    let found = match tgemm_kernels::gpu::devices(dialect) {
+        Ok(found) => found,
+        Err(why) => return vec![json!({ "name": dialect.name(), "why_none": why.to_string() })],
+    };
+    let one = |(ordinal, device): (usize, &Device)| {
+        let name = format!("{dialect}:{ordinal}");
+        match tgemm_kernels::gpu::open(dialect, ordinal as u32) {
+            Ok(context) => {
+                json!({ "name": name, "environment": context.environment(), "absent": context.absent() })
+            }
+            Err(why) => json!({ "name": name, "device": device, "why_none": why.to_string() }),
+        }
+    };
+    found.iter().enumerate().map(one).collect()
 }

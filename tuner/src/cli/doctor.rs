@@ -47,8 +47,20 @@ fn of_dialect(doctor: &Doctor) -> String {
     for report in &doctor.libraries {
         text += &of_library(report);
     }
-    let vars = Part::ALL.map(|part| part.file_var(doctor.dialect)).join(", ");
-    text + &format!("  to name the very file of a library: {vars}\n")
+    for name in variables(doctor.dialect) {
+        if let Some(value) = std::env::var_os(name) {
+            text += &format!("  {name}={}\n", value.to_string_lossy());
+        }
+    }
+    let files = Part::ALL.map(|part| part.file_var(doctor.dialect)).join(", ");
+    text += &format!("  to name the very file of a library: {files}\n");
+    text + &format!("  change which kernel runs: {}\n", tgemm_kernels::gpu::kernel_vars(doctor.dialect).join(", "))
+}
+
+/// The environment variables that matter to `dialect`: those that name files, then those that change which kernel runs.
+fn variables(dialect: Dialect) -> Vec<&'static str> {
+    let files = Part::ALL.map(|part| part.file_var(dialect));
+    files.into_iter().chain(tgemm_kernels::gpu::kernel_vars(dialect).iter().copied()).collect()
 }
 
 fn of_library(report: &LibraryReport) -> String {
@@ -65,6 +77,13 @@ fn of_library(report: &LibraryReport) -> String {
         text += &format!("    without {symbol}\n");
     }
     text
+}
+
+/// The variables that matter and are set.
+fn set(dialect: Dialect) -> serde_json::Map<String, Value> {
+    let value =
+        |name: &'static str| std::env::var_os(name).map(|value| (name.to_owned(), json!(value.to_string_lossy())));
+    variables(dialect).into_iter().filter_map(value).collect()
 }
 
 /// The whole report for tools.
@@ -84,8 +103,14 @@ pub fn as_json() -> Value {
         let doctor = tgemm_vendor::gpu::doctor(dialect);
         json!({
             "dialect": dialect.name(), "devices": doctor.devices, "driver": doctor.driver,
-            "libraries": doctor.libraries.iter().map(library).collect::<Vec<_>>(),
+            "libraries": doctor.libraries.iter().map(library).collect::<Vec<_>>(), "variables": set(dialect),
         })
     });
-    Value::Array(dialects.to_vec())
+    let mut found = dialects.to_vec();
+    if let Ok(opened) = device::open("cpu") {
+        found.push(json!({
+            "dialect": "cpu", "devices": 1, "environment": opened.context.environment(), "absent": opened.absent,
+        }));
+    }
+    Value::Array(found)
 }

@@ -10,6 +10,7 @@ pub mod lookup;
 pub mod noise;
 pub mod record;
 pub mod report;
+pub mod selfcheck;
 pub mod shapes;
 pub mod sweep;
 pub mod verify;
@@ -89,10 +90,12 @@ enum Command {
     Doctor(doctor::Args),
     /// Measure the choices of a database again, beside their baselines
     Verify(verify::Args),
-    /// Show a database as a page in Markdown
+    /// Show what a database comes to: baselines, best solutions, choices and means, as Markdown or JSON
     Report(report::Args),
     /// Race baselines against copies of themselves: how often would a tie be taken for a win?
     Noise(noise::Args),
+    /// Put this machine's libraries through their paces and write what came of it, without personal data, as one tar file
+    Selfcheck(selfcheck::Args),
     /// Import, export, merge, compare and check databases and tables
     Db(db::Args),
     /// The child process of a sweep; not for people
@@ -122,6 +125,7 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Noise(args) => noise::run(&args),
+        Command::Selfcheck(args) => selfcheck::run(&args),
         Command::Db(args) => db::run(&args),
         Command::Worker => worker::run(),
     };

@@ -30,7 +30,8 @@ pub struct Args {
     /// Also write the choices as a tuned CSV (AITER's columns first)
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Device to tune on
+    /// Device to tune on: cpu, cuda:N, hip:N; several with commas, or "all" for every GPU found. Devices of one kind share
+    /// the problems
     #[arg(long, default_value = "cpu")]
     pub device: String,
     /// Time for everything, such as 90s, 10m, 1.5h; without it every candidate is tried
@@ -205,7 +206,7 @@ fn finish(summary: &Summary, args: &Args) -> Result<Exit, Failure> {
     }
     Ok(if summary.interrupted {
         Exit::Interrupted
-    } else if !summary.failed.is_empty() || summary.untouched > 0 {
+    } else if !summary.failed.is_empty() || summary.untouched > 0 || !summary.lost.is_empty() {
         Exit::Partly
     } else {
         Exit::Done
@@ -214,7 +215,9 @@ fn finish(summary: &Summary, args: &Args) -> Result<Exit, Failure> {
 
 /// Shows what would be done, in order, with each problem's nominal share and time.
 fn dry_run(recorded: &[Recorded], settings: &Settings) -> Result<Exit, Failure> {
-    let opened = crate::device::open(&settings.device).map_err(Failure::device)?;
+    let devices = crate::device::names(&settings.device).map_err(Failure::device)?;
+    // Devices of one kind have one plan; of several kinds the first is shown.
+    let opened = crate::device::open(&devices[0]).map_err(Failure::device)?;
     let device = &opened.context.environment().device;
     let plan = plan::plan(recorded, device);
     let mut table = table::table(&["problem", "count", "MFLOP", "MB", "share", "time given"], 1);

@@ -32,6 +32,9 @@ pub struct Args {
     /// Only problems for which this holds, such as 'm<=8 and dtype=bf16'
     #[arg(long = "where", value_name = "FILTER")]
     pub filter: Option<String>,
+    /// At most this many choices, those of the greatest recorded time first
+    #[arg(long, value_name = "CHOICES")]
+    pub limit: Option<usize>,
     /// Time for everything, such as 90s, 10m
     #[arg(long, value_name = "TIME", value_parser = input::duration)]
     pub budget: Option<Duration>,
@@ -77,7 +80,11 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let mut reviewer = Reviewer::open(&settings, &interrupt).map_err(Failure::device)?;
     let is_here = |choice: &Choice| choice.device.difference(&reviewer.environment().device).is_none();
     let wanted = |choice: &Choice| filter.as_ref().is_none_or(|f| f.matches(&Recorded::bare(choice.problem)));
-    let choices: Vec<Choice> = store.choices()?.into_iter().filter(|c| is_here(c) && wanted(c)).collect();
+    let mut choices: Vec<Choice> = store.choices()?.into_iter().filter(|c| is_here(c) && wanted(c)).collect();
+    // What a budget or a limit leaves out should matter least.
+    let weight = |choice: &Choice| choice.count.max(1) as f64 * choice.time_us;
+    choices.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    choices.truncate(args.limit.unwrap_or(usize::MAX));
     let mut found = Vec::new();
     let mut interrupted = false;
     for choice in &choices {

@@ -212,6 +212,21 @@ impl Race {
         }
     }
 
+    /// Time is short: the final begins at once, among those that are fastest so far. A halving that is cut off would decide
+    /// nothing; a final can.
+    pub fn hurry(&mut self) {
+        if !matches!(self.stage, Stage::Halving { .. }) {
+            return;
+        }
+        self.pending = None;
+        let mut contenders = self.contenders();
+        contenders.sort_by(|&a, &b| self.median_us(a).total_cmp(&self.median_us(b)));
+        for &arm in contenders.iter().skip(self.rules.finalists_max) {
+            self.runners[arm].standing = Standing::Pruned;
+        }
+        self.enter_final_if_small();
+    }
+
     /// The budget is over: what is decided stands, nothing more is measured.
     pub fn stop(&mut self) {
         self.pending = None;

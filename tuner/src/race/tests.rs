@@ -243,3 +243,29 @@ proptest! {
         prop_assert!(true_us[end.chosen] <= bar * 1.01);
     }
 }
+
+#[test]
+fn a_race_that_is_short_of_time_still_decides() {
+    let mut times = vec![100.0; 40];
+    times[17] = 60.0;
+    let mut track = Track::new(&times, 0.01, 5);
+    let entrants = track.entrants(&[0]);
+    let mut race = Race::new(&entrants, Rules::default(), 5);
+    race.hurry();
+    let in_final = (0..times.len()).filter(|&arm| race.is_finalist(arm)).count();
+    assert_eq!(in_final, 1 + Rules::default().finalists_max, "the baseline and the fastest so far");
+    assert!(race.is_finalist(17));
+    loop {
+        match race.step() {
+            Step::Measure { entries, .. } => {
+                let figures: Vec<f64> = entries.iter().map(|&arm| track.sample(arm)).collect();
+                race.feed(&figures);
+            }
+            Step::Refresh => {}
+            Step::Done => break,
+        }
+        race.hurry();
+    }
+    let end = race.conclude().unwrap();
+    assert_eq!((end.chosen, end.verdict), (17, Verdict::Faster));
+}

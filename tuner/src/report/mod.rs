@@ -1,6 +1,7 @@
 //! What a person sees: progress on standard error, tables on standard output, JSON lines for tools.
 
 pub mod markdown;
+pub mod overview;
 pub mod progress;
 pub mod table;
 
@@ -23,6 +24,11 @@ pub fn ratio(ratio: &Ratio) -> String {
     }
     let half = (ratio.high - ratio.estimate).max(ratio.estimate - ratio.low);
     if half.is_finite() { format!("{:.3} ±{half:.3}", ratio.estimate) } else { format!("{:.3} ±?", ratio.estimate) }
+}
+
+/// A share in whole per cent; `-` where it is not known.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or("-".into(), |share| format!("{:.0} %", share * 100.0))
 }
 
 /// A duration for people: `4.2 s`, `3 min 10 s`.
@@ -53,6 +59,7 @@ mod tests {
         assert_eq!(time_us(f64::INFINITY), "-");
         assert_eq!(ratio(&Ratio::ONE), "1");
         assert_eq!(ratio(&Ratio { estimate: 0.8, low: 0.79, high: 0.82 }), "0.800 ±0.020");
+        assert_eq!((percent(Some(0.756)), percent(None)), ("76 %".into(), "-".into()));
         assert_eq!(seconds(std::time::Duration::from_secs(190)), "3 min 10 s");
     }
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
-use tgemm_db::{Trial, cost, key};
+use tgemm_db::{Choice, Trial, cost, key};
 
 use super::table::{self, outcome_counts};
 use super::{ratio, time_us, write_stdout};
@@ -16,6 +16,7 @@ pub struct Progress {
     json: bool,
     verbose: bool,
     problems: usize,
+    finished: usize,
     candidates: usize,
 }
 
@@ -28,7 +29,7 @@ impl Progress {
             bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        Progress { bar, json, verbose, problems: 0, candidates: 0 }
+        Progress { bar, json, verbose, problems: 0, finished: 0, candidates: 0 }
     }
 
     /// One line for a person.
@@ -54,7 +55,8 @@ impl Progress {
         }
         match event {
             Event::Planned { environment, absent, plan, already_chosen } => {
-                self.problems = plan.items.len();
+                // Devices of another kind have a plan of their own.
+                self.problems += plan.items.len();
                 self.line(&format!("device {}: {}", environment.device, libraries(environment)));
                 for (library, why) in *absent {
                     self.line(&format!("  without {library}: {why}"));
@@ -63,34 +65,35 @@ impl Progress {
                     if *already_chosen > 0 { format!(", {already_chosen} chosen already") } else { String::new() };
                 self.line(&format!("{} problems to tune{already}", plan.items.len()));
                 if let Some(bar) = &self.bar {
-                    bar.set_length(plan.items.len() as u64);
+                    bar.set_length(self.problems as u64);
                 }
             }
-            Event::Begun { number, item } => {
+            Event::Begun { item, .. } => {
                 self.candidates = 0;
                 if let Some(bar) = &self.bar {
-                    bar.set_position(*number as u64);
                     bar.set_message(key::short(&item.recorded.problem));
                 }
             }
             Event::Tried { trial } => self.show_trial(trial),
-            Event::Finished { number, contest } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_position(*number as u64 + 1);
-                }
+            Event::Disturbed { device, blocks, why } => {
+                self.line(&format!("  {blocks} blocks disturbed on {device}: {why}"));
+            }
+            Event::Finished { contest, .. } => {
+                self.count_finished();
                 let counts = outcome_counts(&contest.trials);
                 let text = match &contest.choice {
                     Some(choice) => format!(
-                        "[{}/{}] {}: {} us with {}, ratio {} ({}; {counts})",
-                        number + 1,
+                        "[{}/{}] {}: {} us with {}, ratio {} ({}; {}{counts})",
+                        self.finished,
                         self.problems,
                         key::short(&choice.problem),
                         time_us(choice.time_us),
                         choice.solution,
                         ratio(&choice.ratio),
                         choice.verdict,
+                        against(choice),
                     ),
-                    None => format!("[{}/{}] no choice ({counts})", number + 1, self.problems),
+                    None => format!("[{}/{}] no choice ({counts})", self.finished, self.problems),
                 };
                 self.line(&text);
                 if self.verbose {
@@ -98,8 +101,16 @@ impl Progress {
                 }
             }
             Event::Impossible { item, why } => {
+                self.count_finished();
                 self.line(&format!("{}: {why}", key::short(&item.recorded.problem)));
             }
+        }
+    }
+
+    fn count_finished(&mut self) {
+        self.finished += 1;
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.finished as u64);
         }
     }
 
@@ -115,6 +126,13 @@ impl Progress {
     }
 }
 
+/// The baselines with their times: `gemm_ex 12.3 us, lt_matmul 11.9 us; `.
+fn against(choice: &Choice) -> String {
+    let times = choice.baselines.iter().map(|b| format!("{} {} us", b.via, time_us(b.time_us)));
+    let times = times.collect::<Vec<_>>().join(", ");
+    if times.is_empty() { times } else { times + "; " }
+}
+
 fn libraries(environment: &tgemm_db::Environment) -> String {
     environment.builds.iter().map(|b| format!("{} {}", b.library, b.version)).collect::<Vec<_>>().join(", ")
 }
@@ -126,14 +144,17 @@ pub fn event_json(event: &Event<'_>) -> Value {
             "event": "planned", "environment": environment, "absent": absent,
             "problems": plan.items.len(), "already_chosen": already_chosen,
         }),
-        Event::Begun { number, item } => json!({
-            "event": "begun", "number": number, "problem": item.recorded.problem, "count": item.recorded.count,
+        Event::Begun { number, item, device } => json!({
+            "event": "begun", "number": number, "device": device, "problem": item.recorded.problem, "count": item.recorded.count,
             "share": item.share,
         }),
         Event::Tried { trial } => json!({
             "event": "tried", "solution": trial.solution, "outcome": trial.outcome, "baseline_via": trial.baseline_via,
             "median_us": trial.median_us(), "pack_us": trial.pack_us, "error": trial.error,
         }),
+        Event::Disturbed { device, blocks, why } => {
+            json!({ "event": "disturbed", "device": device, "blocks": blocks, "why": why })
+        }
         Event::Finished { number, contest } => json!({
             "event": "finished", "number": number, "choice": contest.choice, "confirmed": contest.confirmed,
             "candidates": contest.trials.len(),

@@ -4,7 +4,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::{Choice, Trial, Verdict, cost, key};
 
-use super::{ratio, time_us};
+use super::{percent, ratio, time_us};
+use crate::roofline;
 use crate::stats::geometric_mean;
 use crate::sweep::{Disturbances, Summary};
 
@@ -28,7 +29,8 @@ pub fn table(headings: &[&str], numeric_from: usize) -> Table {
     table
 }
 
-/// Choices as a table: baseline and best time, ratio with uncertainty, rates, error over its bound, verdict.
+/// Choices as a table: baseline and best time, ratio with uncertainty, rates, share of the
+/// device's roofline, error over its bound, verdict.
 pub fn choices(choices: &[Choice]) -> String {
     let headings = [
         "problem",
@@ -41,6 +43,7 @@ pub fn choices(choices: &[Choice]) -> String {
         "ratio",
         "GFLOP/s",
         "GB/s",
+        "of roof",
         "err/bound",
     ];
     let mut table = table(&headings, 4);
@@ -58,6 +61,7 @@ pub fn choices(choices: &[Choice]) -> String {
             ratio(&choice.ratio),
             format!("{:.1}", cost::gflops_per_s(&choice.problem, choice.time_us)),
             format!("{:.1}", cost::gbytes_per_s(&choice.problem, choice.time_us)),
+            percent(roofline::share(&choice.device, &choice.problem, choice.time_us)),
             format!("{:.2}", choice.error_over_bound),
         ]);
     }
@@ -69,7 +73,10 @@ pub fn trials(trials: &[Trial]) -> String {
     let mut table = table(&["solution", "outcome", "us", "pack us", "err/bound", "why"], 2);
     for trial in trials {
         table.add_row([
-            trial.solution.to_string(),
+            match &trial.baseline_via {
+                Some(via) => format!("{} [{via}]", trial.solution),
+                None => trial.solution.to_string(),
+            },
             trial.outcome.kind.to_string(),
             trial.median_us().map_or("-".into(), time_us),
             trial.pack_us.map_or("-".into(), time_us),
@@ -116,6 +123,9 @@ pub fn summary(summary: &Summary) -> String {
     if summary.disturbances.blocks > 0 {
         let Disturbances { blocks, last, .. } = &summary.disturbances;
         text += &format!("{blocks} blocks thrown away because the device was disturbed, the last time: {last}\n");
+    }
+    for (device, why) in &summary.lost {
+        text += &format!("without {device}: {why}\n");
     }
     if summary.interrupted {
         text += "interrupted: everything finished so far is stored\n";

@@ -13,6 +13,9 @@ use crate::plan::Item;
 use crate::race::{Entrant, Race, Rules, Standing, Step};
 use crate::worker::Candidate;
 
+/// Share of a race's time that is kept for its final and confirmation: without them nothing is decided.
+const FINAL_SHARE: f64 = 0.6;
+
 /// What a contest works under.
 pub struct Terms<'a> {
     /// What the user allows.
@@ -55,12 +58,31 @@ pub fn run(
     terms: &Terms<'_>,
     save: &mut dyn FnMut(&Trial),
 ) -> Result<Contest, Halt> {
-    let offered = session.turn_to(&item.recorded.problem, &item.asks)?;
+    let mut offered = session.turn_to(&item.recorded.problem, &item.asks)?;
+    keep_baselines(session, &mut offered, earlier);
     let mut field = line_up(offered, earlier, terms);
     let mut looking = Looking::new(&item.recorded.problem, terms);
     looking.look_at_all(session, &mut field, save)?;
     looking.search_on(session, &mut field, earlier, save)?;
     decide(session, environment, item, field, terms, save)
+}
+
+/// What was a baseline before stays one: a choice serves every way in which its problem was ever asked for here, not just
+/// those of the recording in hand.
+fn keep_baselines(session: &mut Session, offered: &mut Vec<Candidate>, earlier: &[Trial]) {
+    for trial in earlier.iter().filter(|trial| trial.baseline_via.is_some()) {
+        let key = trial.solution.key();
+        match offered.iter_mut().find(|candidate| candidate.solution.key() == key) {
+            Some(candidate) if candidate.baseline_via.is_some() => {}
+            Some(candidate) => candidate.baseline_via.clone_from(&trial.baseline_via),
+            None => {
+                let candidate =
+                    Candidate { solution: trial.solution.clone(), baseline_via: trial.baseline_via.clone() };
+                session.admit(candidate.clone());
+                offered.push(candidate);
+            }
+        }
+    }
 }
 
 /// A contest of the baselines and `copies` arms of one solution: a choice that is looked at again, or the first baseline
@@ -153,7 +175,13 @@ fn race(
         .collect();
     let mut race = Race::new(&entrants, terms.rules.clone(), terms.seed);
     let mut released = vec![false; arms.len()];
+    let began = Instant::now();
+    let halving_until =
+        terms.deadline.map(|end| began + end.saturating_duration_since(began).mul_f64(1.0 - FINAL_SHARE));
     loop {
+        if halving_until.is_some_and(|end| Instant::now() >= end) {
+            race.hurry();
+        }
         for (arm, done) in released.iter_mut().enumerate() {
             if !*done && !race.is_needed(arm) {
                 session.release(field[arms[arm]].number)?;

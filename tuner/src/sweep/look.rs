@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use tgemm_db::outcome::{ErrorFigures, Outcome, OutcomeKind, Phase, Sample};
+use tgemm_db::solution::ALGO_PARAM;
 use tgemm_db::{Problem, Solution, Trial};
 use tgemm_kernels::measure::no_worse_than_baseline;
 
@@ -25,8 +26,7 @@ pub(super) struct Contender {
 /// What two solutions of different problems share when they are "the same one": library, index, name, form, and the
 /// parameters that name it (not hipBLASLt's bytes, which hold something of the problem too).
 pub fn family(solution: &Solution) -> String {
-    const PROBLEM_DEPENDENT: &str = "algo";
-    let named = solution.params.iter().filter(|(name, _)| *name != PROBLEM_DEPENDENT);
+    let named = solution.params.iter().filter(|(name, _)| *name != ALGO_PARAM);
     let params = named.fold(String::new(), |text, (name, value)| format!("{text};{name}={value}"));
     format!("{}|{}|{}|{params}|{}", solution.library(), solution.index, solution.name, solution.weight_form)
 }

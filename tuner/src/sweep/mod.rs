@@ -1,29 +1,33 @@
 //! A sweep: every problem of a plan through its contest, everything found out stored at once, exactly resumable.
 
 pub mod contest;
+mod disturbances;
+mod lane;
 mod look;
 pub mod review;
 pub mod session;
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tgemm_db::outcome::OutcomeKind;
-use tgemm_db::store::{EnvironmentId, RunId, Store, StoreError};
+use tgemm_db::store::{RunId, Store, StoreError};
 use tgemm_db::{Choice, Constraints, Environment, Recorded, Trial};
 use tgemm_kernels::Effort;
 
-pub use session::{BenchSettings, Disturbances, Halt, Session};
+pub use disturbances::Disturbances;
+pub use lane::Watch;
+pub use session::{BenchSettings, Halt, Session};
 
-use crate::plan::{self, Item, Plan};
+use crate::device;
+use crate::plan::{Item, Plan};
 use crate::race::Rules;
 use crate::worker::Interrupt;
-use contest::{Contest, Terms};
+use contest::Contest;
+use lane::{Lane, Lanes};
 
 /// What a sweep works under.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Device as on the command line.
+    /// Device as on the command line; a sweep takes several, see [`device::names`].
     pub device: String,
     /// How operands are made and candidates listed.
     pub bench: BenchSettings,
@@ -59,11 +63,22 @@ pub enum Event<'a> {
         number: usize,
         /// What.
         item: &'a Item,
+        /// Where, as on the command line.
+        device: &'a str,
     },
     /// A candidate has its outcome (and once more when the race is over).
     Tried {
         /// With everything about it.
         trial: &'a Trial,
+    },
+    /// Blocks of the problem that ends here were thrown away.
+    Disturbed {
+        /// Where, as on the command line.
+        device: &'a str,
+        /// How many.
+        blocks: u32,
+        /// By what, the last time.
+        why: &'a str,
     },
     /// A problem is over.
     Finished {
@@ -98,6 +113,8 @@ pub struct Summary {
     pub interrupted: bool,
     /// Blocks thrown away because something else was at work on the device.
     pub disturbances: Disturbances,
+    /// Devices that could not be opened or were lost while others went on, with the reason.
+    pub lost: Vec<(String, String)>,
 }
 
 /// Why a sweep could not go on.
@@ -112,105 +129,58 @@ pub enum SweepError {
     Store(#[from] StoreError),
 }
 
-/// Where a sweep's results go.
-struct Ledger<'a> {
-    store: &'a mut Store,
-    run: RunId,
-    environment: EnvironmentId,
-}
-
-impl Ledger<'_> {
-    /// Is this problem done: chosen, with no candidate left untried?
-    fn is_done(&self, constraints: &Constraints, row: &Recorded) -> Result<bool, StoreError> {
-        if !self.store.has_choice(self.environment, constraints, &row.problem)? {
-            return Ok(false);
-        }
-        let trials = self.store.trials(self.environment, &row.problem)?;
-        Ok(trials.iter().all(|trial| trial.outcome.kind != OutcomeKind::Untried))
-    }
-}
-
-/// Sweeps `recorded` (merged rows) into `store`. `watch` is told everything as it happens.
+/// Sweeps `recorded` (merged rows) into `store`, on every device of `settings` at once. `watch` is told everything as it
+/// happens.
 ///
 /// # Errors
-/// Only what ends the whole sweep; what was finished before stays stored. A problem that fails is part of the summary.
-pub fn run(
-    recorded: &[Recorded],
-    store: &mut Store,
+/// Only what ends the whole sweep; what was finished before stays stored. A problem that fails is part of the summary, and so
+/// is a device that is lost while others go on.
+pub fn run<'a>(
+    recorded: &'a [Recorded],
+    store: &'a mut Store,
     run: RunId,
-    settings: &Settings,
-    interrupt: &Interrupt,
-    watch: &mut dyn FnMut(Event<'_>),
+    settings: &'a Settings,
+    interrupt: &'a Interrupt,
+    watch: &'a mut Watch<'a>,
 ) -> Result<Summary, SweepError> {
-    let started = Instant::now();
-    let mut session = Session::new(&settings.device, settings.bench.clone(), settings.sample_us, interrupt.clone());
-    let (environment, absent) = match session.open() {
-        Ok(opened) => opened,
-        Err(Halt::Interrupted) => {
-            return Ok(Summary { interrupted: true, untouched: recorded.len(), ..Summary::default() });
-        }
-        Err(halt) => return Err(SweepError::Device(halt.to_string())),
+    let devices = device::names(&settings.device).map_err(|e| SweepError::Device(e.to_string()))?;
+    let lanes = Lanes::new(recorded, store, run, settings, interrupt, watch);
+    let ended: Vec<(String, Lane)> = match &devices[..] {
+        [device] => vec![(device.clone(), lanes.lane(device))],
+        devices => std::thread::scope(|scope| {
+            let lanes = &lanes;
+            let running: Vec<_> = devices.iter().map(|device| scope.spawn(move || lanes.lane(device))).collect();
+            let joined = devices.iter().cloned().zip(running).map(|(device, lane)| {
+                let died = |_| (Summary::default(), Some(SweepError::Device("its thread died".into())));
+                (device, lane.join().unwrap_or_else(died))
+            });
+            joined.collect()
+        }),
     };
-    let environment_id = store.environment(&environment)?;
-    let mut ledger = Ledger { store, run, environment: environment_id };
-    let mut todo = Vec::new();
-    for row in recorded {
-        if settings.again || !ledger.is_done(&settings.constraints, row)? {
-            todo.push(row.clone());
-        }
-    }
-    let mut summary = Summary { already_chosen: recorded.len() - todo.len(), ..Summary::default() };
-    let plan = plan::plan(&todo, &environment.device);
-    watch(Event::Planned {
-        environment: &environment,
-        absent: &absent,
-        plan: &plan,
-        already_chosen: summary.already_chosen,
-    });
+    let (untouched, already_chosen) = lanes.left_alone();
+    sum(ended, Summary { untouched, already_chosen, ..Summary::default() })
+}
 
-    let end = settings.budget.map(|budget| started + budget);
-    session.set_deadline(end);
-    let mut wins = HashMap::new();
-    for (number, item) in plan.items.iter().enumerate() {
-        let now = Instant::now();
-        if interrupt.is_set() || end.is_some_and(|end| now >= end) {
-            summary.interrupted = interrupt.is_set();
-            summary.untouched = plan.items.len() - number;
-            break;
-        }
-        let slice_end = end.map(|end| now + plan::slice(&plan.items[number..], end.saturating_duration_since(now)));
-        watch(Event::Begun { number, item });
-        let terms = Terms {
-            constraints: &settings.constraints,
-            rules: &settings.rules,
-            seed: settings.bench.seed,
-            deadline: slice_end,
-            search_rounds: search_rounds(settings.bench.effort),
-            wins: &wins,
-        };
-        match one(&mut session, &environment, item, &terms, settings.again, &mut ledger, watch)? {
-            Ok(contest) => {
-                if let Some(choice) = &contest.choice {
-                    *wins.entry(look::family(&choice.solution)).or_insert(0) += 1;
-                }
-                account(&mut summary, item, &contest);
-                watch(Event::Finished { number, contest: &contest });
-            }
-            Err(Halt::Problem(why)) => {
-                watch(Event::Impossible { item, why: &why });
-                summary.failed.push((item.recorded.clone(), why));
-            }
-            Err(Halt::BudgetOver) => summary.untouched += 1,
-            Err(Halt::Interrupted) => {
-                summary.interrupted = true;
-                summary.untouched = plan.items.len() - number;
-                break;
-            }
-            Err(Halt::Device(why)) => return Err(SweepError::Device(why)),
+/// All lanes together; a device that was lost is an error only if none is left, a database always.
+fn sum(ended: Vec<(String, Lane)>, mut all: Summary) -> Result<Summary, SweepError> {
+    let lanes = ended.len();
+    for (device, (lane, error)) in ended {
+        all.choices.extend(lane.choices);
+        all.failed.extend(lane.failed);
+        all.untouched += lane.untouched;
+        all.untried += lane.untried;
+        all.interrupted |= lane.interrupted;
+        all.disturbances.add(lane.disturbances);
+        match error {
+            None => {}
+            Some(SweepError::Device(why)) => all.lost.push((device, why)),
+            Some(other) => return Err(other),
         }
     }
-    summary.disturbances = session.disturbances().clone();
-    Ok(summary)
+    match all.lost.first() {
+        Some((_, why)) if all.lost.len() == lanes => Err(SweepError::Device(why.clone())),
+        _ => Ok(all),
+    }
 }
 
 /// Rounds of search around the best, by effort.
@@ -221,59 +191,4 @@ fn search_rounds(effort: Effort) -> u32 {
         Effort::Extensive => 2,
         Effort::Full => 4,
     }
-}
-
-/// One problem: its contest, every trial stored as it comes, its choice last.
-fn one(
-    session: &mut Session,
-    environment: &Environment,
-    item: &Item,
-    terms: &Terms<'_>,
-    again: bool,
-    ledger: &mut Ledger<'_>,
-    watch: &mut dyn FnMut(Event<'_>),
-) -> Result<Result<Contest, Halt>, StoreError> {
-    let problem = &item.recorded.problem;
-    let earlier = if again { Vec::new() } else { ledger.store.trials(ledger.environment, problem)? };
-    let mut failure = None;
-    let contest = {
-        let mut save = |trial: &Trial| {
-            watch(Event::Tried { trial });
-            if failure.is_none() {
-                failure = ledger.store.save_trial(ledger.run, ledger.environment, problem, trial).err();
-            }
-        };
-        contest::run(session, environment, item, &earlier, terms, &mut save)
-    };
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
-    if let Ok(Contest { choice: Some(choice), .. }) = &contest {
-        ledger.store.save_choice(ledger.run, ledger.environment, terms.constraints, choice)?;
-    }
-    Ok(contest)
-}
-
-fn account(summary: &mut Summary, item: &Item, contest: &Contest) {
-    let untried = contest.trials.iter().filter(|t| t.outcome.kind == OutcomeKind::Untried).count();
-    summary.untried += untried;
-    match &contest.choice {
-        Some(choice) => summary.choices.push(choice.clone()),
-        None if untried > 0 && untried == contest.trials.len() => summary.untouched += 1,
-        None => summary.failed.push((item.recorded.clone(), why_none(contest))),
-    }
-}
-
-/// Why no candidate could be chosen, in one line.
-fn why_none(contest: &Contest) -> String {
-    if contest.trials.is_empty() {
-        return "no library here offers a solution for it".into();
-    }
-    let reasons: Vec<String> = contest
-        .trials
-        .iter()
-        .filter(|t| t.outcome.kind != OutcomeKind::Untried)
-        .map(|t| format!("{}: {} {}", t.solution, t.outcome.kind, t.outcome.detail))
-        .collect();
-    format!("none of {} candidates gave a right result ({})", contest.trials.len(), reasons.join("; "))
 }

@@ -8,6 +8,7 @@ use tgemm_db::outcome::{ErrorFigures, Outcome, OutcomeKind};
 use tgemm_db::{Environment, Problem, Solution};
 use tgemm_kernels::{Ask, Effort};
 
+use super::disturbances::Disturbances;
 use crate::worker::{Candidate, Entry, Interrupt, Loss, Reply, Request, Worker};
 
 /// How far past the end of the budget a request that is already running may go before its worker is killed.
@@ -77,19 +78,8 @@ pub enum BlockResult {
     Together(Outcome),
 }
 
-/// Blocks that were thrown away because something else was at work.
-#[derive(Clone, Debug, Default)]
-pub struct Disturbances {
-    /// How many.
-    pub blocks: u32,
-    /// What the last one was.
-    pub last: String,
-    in_a_row: u32,
-}
-
-/// The first wait after a disturbed block, and how often it doubles.
-const CALM_FIRST: Duration = Duration::from_millis(20);
-const CALM_DOUBLINGS_MAX: u32 = 5;
+/// How often a candidate's first timing is tried while the device is disturbed.
+const PROBES_MAX: u32 = 3;
 
 /// One device's worker over the problems of a sweep.
 pub struct Session {
@@ -150,15 +140,6 @@ impl Session {
         &self.disturbances
     }
 
-    /// Counts a disturbed block and waits for calm, longer each time in a row.
-    fn disturbed(&mut self, why: String) {
-        let wait = CALM_FIRST * (1 << self.disturbances.in_a_row.min(CALM_DOUBLINGS_MAX));
-        self.disturbances.blocks += 1;
-        self.disturbances.in_a_row += 1;
-        self.disturbances.last = why;
-        std::thread::sleep(wait);
-    }
-
     /// Turns to `problem`, asked for in these ways, and lists the solutions on offer, baselines first.
     pub fn turn_to(&mut self, problem: &Problem, asks: &[Ask]) -> Result<Vec<Candidate>, Halt> {
         self.problem = Some(*problem);
@@ -170,6 +151,16 @@ impl Session {
             self.set_up_problem()?;
         }
         Ok(self.candidates.clone())
+    }
+
+    /// What engines get by default for `problem` when they ask in these ways; nothing is set up. Empty where the worker dies
+    /// of it.
+    pub fn baselines(&mut self, problem: &Problem, asks: &[Ask]) -> Result<Vec<Solution>, Halt> {
+        self.ensure_worker()?;
+        Ok(match self.ask(&Request::Baselines { problem: *problem, asks: asks.to_vec() })? {
+            Ok(Reply::Ready { candidates }) => candidates.into_iter().map(|candidate| candidate.solution).collect(),
+            _ => Vec::new(),
+        })
     }
 
     /// Asks for solutions near that of candidate `number`, and takes those in that are not known yet: their numbers.
@@ -244,7 +235,7 @@ impl Session {
             Err(loss) => return Ok(Err(loss)),
         };
         self.loaded.insert(number, id);
-        let call_us = match self.ask(&Request::Verify { id })? {
+        let call_us = match self.ask(&Request::Verify { id, enough_us: enough_us.is_finite().then_some(enough_us) })? {
             Ok(Reply::Verified { outcome, error, call_us, graph_safe }) => {
                 (look.outcome, look.error, look.graph_safe) = (outcome, error, graph_safe);
                 call_us
@@ -260,17 +251,21 @@ impl Session {
             look.probe_us = Some(call_us);
             return Ok(Ok(look));
         }
+        // A first impression, if not the best: it stands if the device is never calm.
+        look.probe_us = Some(call_us);
         let block = vec![Entry { id, calls: self.calls(call_us) }];
-        match self.ask(&Request::Measure { block })? {
-            Ok(Reply::Measured { times_us }) => look.probe_us = times_us.first().copied(),
-            // A first impression, if not the best.
-            Ok(Reply::Disturbed { why }) => {
-                self.disturbed(why);
-                look.probe_us = Some(call_us);
+        for _ in 0..PROBES_MAX {
+            match self.ask(&Request::Measure { block: block.clone() })? {
+                Ok(Reply::Measured { times_us }) => look.probe_us = times_us.first().copied(),
+                Ok(Reply::Disturbed { why }) => {
+                    self.disturbances.wait_for_calm(why);
+                    continue;
+                }
+                Ok(Reply::Failed { outcome }) => look.outcome = outcome,
+                Ok(other) => return Ok(Err(unexpected(&other))),
+                Err(loss) => return Ok(Err(loss)),
             }
-            Ok(Reply::Failed { outcome }) => look.outcome = outcome,
-            Ok(other) => return Ok(Err(unexpected(&other))),
-            Err(loss) => return Ok(Err(loss)),
+            break;
         }
         Ok(Ok(look))
     }
@@ -326,11 +321,11 @@ impl Session {
         }
         Ok(match self.ask(&Request::Measure { block })? {
             Ok(Reply::Measured { times_us }) => {
-                self.disturbances.in_a_row = 0;
+                self.disturbances.calm();
                 Ok(BlockResult::Times(times_us))
             }
             Ok(Reply::Disturbed { why }) => {
-                self.disturbed(why);
+                self.disturbances.wait_for_calm(why);
                 Ok(BlockResult::Disturbed)
             }
             Ok(Reply::Failed { outcome }) if entries.iter().all(|entry| entry.0 == entries[0].0) => {
@@ -346,7 +341,7 @@ impl Session {
     /// because the worker died (which timing it will show).
     pub fn verify_again(&mut self, number: usize) -> Result<Option<Outcome>, Halt> {
         let Some(&id) = self.loaded.get(&number) else { return Ok(None) };
-        Ok(match self.ask(&Request::Verify { id })? {
+        Ok(match self.ask(&Request::Verify { id, enough_us: None })? {
             Ok(Reply::Verified { outcome, .. } | Reply::Failed { outcome }) => {
                 (outcome.kind != OutcomeKind::Ok).then_some(outcome)
             }

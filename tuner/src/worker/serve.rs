@@ -63,6 +63,10 @@ impl Served {
                 let options = BenchOptions { seed, rotation_bytes, ..BenchOptions::default() };
                 self.turn_to(&problem, &asks, effort, options)
             }
+            Request::Baselines { problem, asks } => {
+                let context = self.context.as_ref().ok_or_else(nothing_open)?;
+                Ok(Reply::Ready { candidates: baselines(context.as_ref(), &problem, &asks) })
+            }
             request => {
                 let (Some(context), Some(problem), Some(bench)) = (&mut self.context, &self.problem, &mut self.bench)
                 else {
@@ -103,19 +107,24 @@ fn for_all(asks: &[Ask]) -> Ask {
     Ask { workspace_bytes_max: asks.iter().filter_map(|ask| ask.workspace_bytes_max).min(), ..Ask::default() }
 }
 
+/// What engines get by default when they ask in these ways, each once.
+fn baselines(context: &dyn Context, problem: &Problem, asks: &[Ask]) -> Vec<Candidate> {
+    let libraries = context.libraries();
+    let asks_or_any = if asks.is_empty() { &[Ask::default()][..] } else { asks };
+    let all = asks_or_any.iter().flat_map(|ask| libraries.iter().flat_map(|l| l.baselines(problem, ask)));
+    let mut known = HashSet::new();
+    all.filter(|baseline| known.insert(baseline.solution.key()))
+        .map(|baseline| Candidate { solution: baseline.solution, baseline_via: Some(baseline.via) })
+        .collect()
+}
+
 /// Every solution on offer, baselines first, each once. A library that fails to list its solutions offers none.
 fn offers(context: &dyn Context, problem: &Problem, asks: &[Ask], effort: Effort) -> Vec<Candidate> {
-    let libraries = context.libraries();
-    let mut offers: Vec<Candidate> = Vec::new();
-    let mut known = HashSet::new();
-    let asks_or_any = if asks.is_empty() { &[Ask::default()][..] } else { asks };
-    for baseline in asks_or_any.iter().flat_map(|ask| libraries.iter().flat_map(|l| l.baselines(problem, ask))) {
-        if known.insert(baseline.solution.key()) {
-            offers.push(Candidate { solution: baseline.solution, baseline_via: Some(baseline.via) });
-        }
-    }
+    let mut offers = baselines(context, problem, asks);
+    let mut known: HashSet<String> = offers.iter().map(|offer| offer.solution.key()).collect();
     let ask = for_all(asks);
-    let listed = libraries.iter().flat_map(|library| library.candidates(problem, effort, &ask).unwrap_or_default());
+    let libraries = context.libraries().iter();
+    let listed = libraries.flat_map(|library| library.candidates(problem, effort, &ask).unwrap_or_default());
     for solution in listed {
         if known.insert(solution.key()) {
             offers.push(Candidate { solution, baseline_via: None });
@@ -154,8 +163,8 @@ fn at_bench(
             let loaded = bench.load(context, prepared.ok_or(refusal)?)?;
             Ok(Reply::Loaded { id: loaded.id, ran: loaded.ran, pack_us: loaded.pack_us })
         }
-        Request::Verify { id } => {
-            let verified = bench.verify(context, id)?;
+        Request::Verify { id, enough_us } => {
+            let verified = bench.verify(context, id, enough_us.unwrap_or(f64::INFINITY))?;
             let Verified { outcome, error, call_us, graph_safe } = verified;
             Ok(Reply::Verified { outcome, error, call_us, graph_safe })
         }
@@ -175,6 +184,6 @@ fn at_bench(
             bench.drop_candidate(id);
             Ok(Reply::Done)
         }
-        Request::Open { .. } | Request::Problem { .. } => Err(nothing_open()),
+        Request::Open { .. } | Request::Problem { .. } | Request::Baselines { .. } => Err(nothing_open()),
     }
 }

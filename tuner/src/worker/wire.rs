@@ -31,6 +31,13 @@ pub enum Request {
         /// Bytes that weights and outputs rotate over; 0 is three times the last-level cache.
         rotation_bytes: u64,
     },
+    /// List what engines get by default for a problem, without turning to it.
+    Baselines {
+        /// What is to be computed.
+        problem: Problem,
+        /// Every way in which it is asked for.
+        asks: Vec<Ask>,
+    },
     /// List solutions that differ from this one in one respect.
     Neighbours {
         /// Which.
@@ -45,6 +52,8 @@ pub enum Request {
     Verify {
         /// The number that [`Reply::Loaded`] gave.
         id: usize,
+        /// A candidate that takes longer, microseconds, is not timed any further; `None`: it always is.
+        enough_us: Option<f64>,
     },
     /// Time these one after the other.
     Measure {

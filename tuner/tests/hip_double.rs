@@ -1,0 +1,110 @@
+//! The HIP path of the command, from the doctor to the bundle, against the double of ROCm's libraries. It proves that the
+//! path is whole, not that AMD's hardware agrees.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{Scratch, code, stderr, stdout, tune};
+use serde_json::{Value, json};
+use tgemm_db::store::Store;
+use tgemm_db::{DType, Recorded, Site};
+
+/// `tune` on a machine that has "ROCm 7" and one "card" whose cache is small, so that rotations are short.
+fn tune_on_rocm(scratch: &Scratch) -> Command {
+    let folder = scratch.path("rocm");
+    let library = tgemm_rocm_double::built().expect("cargo builds the double with this test");
+    tgemm_rocm_double::install(&folder, &library, 7).expect("installed");
+    let script = json!({
+        "mode": "host", "noise": { "sigma": 0.01, "seed": 1 },
+        "device": { "arch": "gfx90a:sramecc+:xnack-", "name": "AMD Instinct MI250X", "cus": 104, "l2_bytes": 8388608 },
+    });
+    let mut command = tune();
+    command
+        .env("LD_LIBRARY_PATH", &folder)
+        .env(tgemm_rocm_double::SCRIPT_VAR, scratch.write("double.json", script.to_string()));
+    command
+}
+
+fn untuned(scratch: &Scratch) -> std::path::PathBuf {
+    let row = Recorded { count: 5, ..Recorded::bare(Site::linear(64, 128, DType::Bf16).at(3).into()) };
+    let path = scratch.path("untuned.csv");
+    tgemm_db::format::untuned::write(&path, [&row]).expect("written");
+    path
+}
+
+fn sweep(scratch: &Scratch, db: &Path, more: &[&str]) -> Output {
+    let mut command = tune_on_rocm(scratch);
+    command.arg("sweep").arg(untuned(scratch)).args(["--device", "hip:0", "--effort", "minimal", "--db"]).arg(db);
+    command.args(more).output().expect("tune runs")
+}
+
+#[test]
+fn a_card_is_found_checked_and_bundled() {
+    let scratch = Scratch::new();
+    let doctor = tune_on_rocm(&scratch).args(["doctor", "--json"]).output().unwrap();
+    let value: Value = serde_json::from_str(&stdout(&doctor)).expect("JSON");
+    assert_eq!((value[0]["dialect"].as_str(), value[0]["devices"].as_u64()), (Some("hip"), Some(1)), "{value}");
+    let devices = tune_on_rocm(&scratch).arg("devices").output().unwrap();
+    assert!(stdout(&devices).contains("hip:0: gfx90a/104/"), "{}", stdout(&devices));
+
+    let bundle = scratch.path("bundle.tar");
+    let mut command = tune_on_rocm(&scratch);
+    command.args(["selfcheck", "--device", "hip", "--budget", "60s", "--bundle"]).arg(&bundle);
+    let output = command.arg("--untuned").arg(untuned(&scratch)).output().unwrap();
+    assert_eq!(code(&output), 0, "{}\n{}", stdout(&output), stderr(&output));
+    let said = stdout(&output);
+    for library in ["hipblaslt: ", "rocblas: "] {
+        let count = said.split(library).nth(1).and_then(|rest| rest.split(' ').next());
+        assert!(count.and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n > 1), "{library} lists solutions: {said}");
+    }
+    assert!(!said.contains(" 0 of 0 stored") && said.contains("stored solutions went as they should"), "{said}");
+    assert!(bundle.is_file());
+}
+
+#[test]
+fn the_call_that_an_engine_makes_decides_the_baseline() {
+    let scratch = Scratch::new();
+    let vias = |db: &str, more: &[&str]| -> Vec<String> {
+        let db = scratch.path(db);
+        let output = sweep(&scratch, &db, more);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let choice = Store::open_read_only(&db).unwrap().choices().unwrap().remove(0);
+        let mut vias: Vec<String> = choice.baselines.iter().map(|baseline| baseline.via.clone()).collect();
+        vias.sort();
+        vias
+    };
+    assert_eq!(vias("lt.sqlite", &["--via", "lt_matmul"]), ["hipblasLtMatmul"]);
+    let any = vias("any.sqlite", &["--via", "any"]);
+    assert!(any.len() > 1 && any.contains(&"hipblasLtMatmul".to_owned()), "{any:?}");
+}
+
+#[test]
+fn a_choice_is_held_against_the_baseline_of_a_call_that_comes_later() {
+    let scratch = Scratch::new();
+    let db = scratch.path("db.sqlite");
+    let planned = |more: &[&str]| -> bool {
+        let output = sweep(&scratch, &db, more);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        !stderr(&output).contains("0 problems to tune, 1 chosen already")
+    };
+    assert!(planned(&["--via", "lt_matmul"]), "a new problem is tuned");
+    assert!(!planned(&["--via", "lt_matmul"]), "and left alone after that");
+    assert!(planned(&["--via", "rocblas_gemm_ex"]), "until another call asks for it");
+    assert!(!planned(&["--via", "rocblas_gemm_ex"]), "which is then settled too");
+    assert!(!planned(&["--via", "lt_matmul"]), "both are");
+    let choice = Store::open_read_only(&db).unwrap().choices().unwrap().remove(0);
+    let vias: Vec<&str> = choice.baselines.iter().map(|baseline| baseline.via.as_str()).collect();
+    assert_eq!(vias.len(), 2, "the choice is held against both: {vias:?}");
+}
+
+#[test]
+fn a_card_that_is_not_there_ends_with_code_3() {
+    let scratch = Scratch::new();
+    let mut command = tune_on_rocm(&scratch);
+    command.arg("sweep").arg(untuned(&scratch)).args(["--device", "hip:7", "--db"]).arg(scratch.path("db.sqlite"));
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    assert!(stderr(&output).contains("there is no device hip:7; 1 here"), "{}", stderr(&output));
+}

@@ -1,0 +1,153 @@
+//! Choices measured again, the race held against itself, and what is said about devices and databases.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use common::{Scratch, code, run, stderr, stdout, sweep, tune};
+use serde_json::{Value, json};
+
+fn script(scratch: &Scratch, good_us: f64, more: Value) -> String {
+    let mut good = json!({ "name": "good", "time_us": good_us, "noise": 0.005 });
+    good.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    scratch.script(json!([
+        { "name": "default", "time_us": 100, "noise": 0.005, "baseline": "scripted gemm" },
+        { "name": "old call", "time_us": 130, "noise": 0.005, "baseline": "scripted gemm_old" },
+        good,
+    ]))
+}
+
+/// A database with three choices of `good`, and the device it was made on.
+fn tuned() -> (Scratch, PathBuf) {
+    let scratch = Scratch::new();
+    let device = script(&scratch, 60.0, json!({}));
+    let output = sweep(&scratch, &device, &scratch.untuned(&[1, 2, 3]), &["--sample", "0.2"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let db = scratch.path("db.sqlite");
+    (scratch, db)
+}
+
+fn verify(device: &str, db: &PathBuf, more: &[&str]) -> Output {
+    let mut command = tune();
+    command.args(["verify", "--device", device, "--sample", "0.2", "--db"]).arg(db).args(more);
+    command.output().expect("tune runs")
+}
+
+#[test]
+fn choices_that_hold_pass() {
+    let (scratch, db) = tuned();
+    let device = script(&scratch, 60.0, json!({}));
+    let output = verify(&device, &db, &["--json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        assert_eq!(line["review"], "holds", "{line}");
+        assert!((line["ratio"]["estimate"].as_f64().unwrap() - 0.6).abs() < 0.02, "{line}");
+    }
+    assert_eq!(stdout(&verify(&device, &db, &["--json", "--limit", "2"])).lines().count(), 2);
+    assert_eq!(stdout(&verify(&device, &db, &["--json", "--where", "m == 2"])).lines().count(), 1);
+}
+
+#[test]
+fn choices_that_do_not_hold_are_named_with_the_reason() {
+    let wrong = json!({ "behaviours": [{ "kind": "wrong" }] });
+    for (what, good_us, more, word) in [
+        ("slower now", 110.0, json!({}), "slower"),
+        ("wrong now", 60.0, wrong, "refused: wrong"),
+        ("gone", 60.0, json!({ "params": { "threads": 2 } }), "refused"),
+    ] {
+        let (scratch, db) = tuned();
+        let device = script(&scratch, good_us, more);
+        let output = verify(&device, &db, &[]);
+        assert_eq!(code(&output), 1, "{what}: {}", stderr(&output));
+        assert!(stdout(&output).contains(word), "{what}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn another_build_is_said_to_be_one() {
+    let (scratch, db) = tuned();
+    let device = script(&scratch, 60.0, json!({}));
+    let path = scratch.path("script.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen('{', r#"{"version": "2","#, 1)).unwrap();
+    let output = verify(&device, &db, &[]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stdout(&output).contains("version"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_noisy_baseline_seldom_loses_to_its_own_copies() {
+    let scratch = Scratch::new();
+    let device = scratch.script(json!([
+        { "name": "default", "time_us": 100, "noise": 0.03, "baseline": "scripted gemm" },
+    ]));
+    let untuned = scratch.untuned(&(1..=12).collect::<Vec<_>>());
+    let untuned = untuned.display().to_string();
+    let output = run(["noise", &untuned, "--device", &device, "--sample", "0.2"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(said.starts_with("12 problems raced against 32 copies of their baseline: "), "{said}");
+    let switches: u32 = said.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(switches <= 1, "{said}");
+}
+
+#[test]
+fn a_report_has_every_baseline_and_the_means() {
+    let (_scratch, db) = tuned();
+    let db = db.display().to_string();
+    let page = stdout(&run(["report", "--db", &db]));
+    assert!(page.contains("| scripted gemm us | scripted gemm_old us |"), "{page}");
+    assert!(page.contains("| all | 3 | 3 | 0.60") || page.contains("| all | 3 | 3 | 0.59"), "{page}");
+    assert!(page.contains("| M = 2 | 1 | 1 | "), "{page}");
+    let columns: Vec<usize> = page.lines().filter(|l| l.contains("faster |")).map(|l| l.matches('|').count()).collect();
+    assert!(columns.windows(2).take(2).all(|pair| pair[0] == pair[1]), "{page}");
+    let value: Value = serde_json::from_str(&stdout(&run(["report", "--db", &db, "--format", "json"]))).unwrap();
+    assert_eq!(value[0]["problems"].as_array().map(Vec::len), Some(3));
+    assert_eq!(value[0]["means"][0]["faster"], 3);
+    assert_eq!(value[0]["problems"][0]["choice"]["baselines"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn the_doctor_always_answers() {
+    let scratch = Scratch::new();
+    // A file that is no library is a finding like any other.
+    let junk = scratch.write("libjunk.so", b"no library");
+    let output = tune().arg("doctor").env("TGEMM_HIP", &junk).env("ROCBLAS_USE_HIPBLASLT", "1").output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(said.contains("libjunk.so") && said.contains("ROCBLAS_USE_HIPBLASLT=1"), "{said}");
+    let output = tune().args(["doctor", "--json"]).env("TGEMM_HIP", &junk).output().unwrap();
+    let value: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let names: Vec<&str> = value.as_array().unwrap().iter().filter_map(|d| d["dialect"].as_str()).collect();
+    assert_eq!(names, ["hip", "cuda", "cpu"]);
+    assert!(value[0]["libraries"][0]["tried"][0]["what"].as_str().unwrap().contains("libjunk.so"));
+    assert!(value[0]["variables"]["TGEMM_HIP"].as_str().unwrap().contains("libjunk.so"));
+}
+
+#[test]
+fn devices_that_are_not_here_end_with_one_line_and_code_3() {
+    let scratch = Scratch::new();
+    let untuned = scratch.untuned(&[1]);
+    for device in ["hip:63", "cuda:63", "tpu", "hip:x"] {
+        let output = sweep(&scratch, device, &untuned, &[]);
+        assert_eq!(code(&output), 3, "{device}: {}", stderr(&output));
+        assert_eq!(stderr(&output).lines().count(), 1, "{device}: {}", stderr(&output));
+    }
+    let value: Value = serde_json::from_str(&stdout(&run(["devices", "--json"]))).expect("JSON");
+    assert_eq!(value[0]["name"], "cpu");
+    assert!(value.as_array().unwrap().len() >= 3, "each dialect says something: {value}");
+}
+
+#[test]
+fn the_call_that_engines_make_can_be_said() {
+    let scratch = Scratch::new();
+    let device = script(&scratch, 60.0, json!({}));
+    let untuned = scratch.untuned(&[1]);
+    assert_eq!(code(&sweep(&scratch, &device, &untuned, &["--via", "gemm_ex"])), 0);
+    let output = sweep(&scratch, &device, &untuned, &["--via", "telepathy"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("lt_matmul"), "{}", stderr(&output));
+}
