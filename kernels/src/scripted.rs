@@ -280,8 +280,10 @@ impl Library for ScriptedLibrary {
         self.offered().filter_map(baseline).collect()
     }
 
-    fn candidates(&self, _problem: &Problem, effort: Effort, _: &Ask) -> Result<Vec<Solution>, Error> {
-        let listed = |script: &SolutionScript| script.near.is_none() && script.effort <= effort;
+    fn candidates(&self, _problem: &Problem, effort: Effort, ask: &Ask) -> Result<Vec<Solution>, Error> {
+        let workspace_bytes_max = ask.workspace_bytes_max.unwrap_or(u64::MAX);
+        let fits = |script: &SolutionScript| script.effort <= effort && script.workspace_bytes <= workspace_bytes_max;
+        let listed = |script: &SolutionScript| script.near.is_none() && fits(script);
         Ok(self.offered().filter(|(script, _)| listed(script)).map(|(_, solution)| solution.clone()).collect())
     }
 

@@ -108,3 +108,16 @@ fn a_card_that_is_not_there_ends_with_code_3() {
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("there is no device hip:7; 1 here"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_choice_is_verified_against_the_calls_that_it_was_made_for() {
+    let scratch = Scratch::new();
+    let db = scratch.path("db.sqlite");
+    assert_eq!(code(&sweep(&scratch, &db, &["--via", "lt_matmul"])), 0);
+    let mut command = tune_on_rocm(&scratch);
+    let output = command.args(["verify", "--device", "hip:0", "--json", "--db"]).arg(&db).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let line: Value = serde_json::from_str(stdout(&output).lines().next().unwrap_or_default()).expect("JSON");
+    let figure = |ratio: &str| line[ratio]["estimate"].as_f64().unwrap_or_else(|| panic!("{line}"));
+    assert!((figure("ratio") / figure("stored_ratio") - 1.0).abs() < 0.05, "the same comparison again: {line}");
+}

@@ -86,7 +86,7 @@ fn keep_baselines(session: &mut Session, offered: &mut Vec<Candidate>, earlier: 
 }
 
 /// A contest of the baselines and `copies` arms of one solution: a choice that is looked at again, or the first baseline
-/// against itself where `solution` is `None`.
+/// against itself where `solution` is `None`. The baselines are those of `against`; where that is empty, those of today.
 ///
 /// # Errors
 /// As [`run`].
@@ -94,13 +94,22 @@ pub fn duel(
     session: &mut Session,
     environment: &Environment,
     item: &Item,
+    against: &[Baseline],
     solution: Option<&Solution>,
     copies: usize,
     terms: &Terms<'_>,
 ) -> Result<Contest, Halt> {
     let offered = session.turn_to(&item.recorded.problem, &item.asks)?;
-    let baselines: Vec<(usize, Candidate)> =
-        offered.into_iter().enumerate().filter(|(_, candidate)| candidate.baseline_via.is_some()).collect();
+    let baselines: Vec<(usize, Candidate)> = match against {
+        [] => offered.into_iter().enumerate().filter(|(_, candidate)| candidate.baseline_via.is_some()).collect(),
+        against => {
+            let candidates = against.iter().map(|baseline| Candidate {
+                solution: baseline.solution.clone(),
+                baseline_via: Some(baseline.via.clone()),
+            });
+            candidates.map(|candidate| (session.admit(candidate.clone()), candidate)).collect()
+        }
+    };
     let own = solution.or(baselines.first().map(|(_, candidate)| &candidate.solution)).cloned();
     // Against itself only one baseline runs: another one may be slower, and beating it would be no mistake.
     let opponents = if solution.is_some() { baselines.len() } else { 1 };

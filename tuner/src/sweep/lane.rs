@@ -185,8 +185,13 @@ impl<'a> Lanes<'a> {
             group.lanes.fetch_add(1, Ordering::Relaxed);
             return Ok(Ok(Arc::clone(group)));
         }
+        let chosen = self.workspaces(id)?;
         let mut done = HashSet::new();
         for (row, asks) in plan::by_problem(self.recorded) {
+            let workspace_bytes_max = asks.iter().filter_map(|ask| ask.workspace_bytes_max).min().unwrap_or(u64::MAX);
+            if chosen.get(&row.problem).is_some_and(|&used| used > workspace_bytes_max) {
+                continue;
+            }
             match self.is_done(session, id, &row.problem, &asks)? {
                 Ok(false) => {}
                 Ok(true) => {
@@ -195,8 +200,7 @@ impl<'a> Lanes<'a> {
                 Err(halt) => return Ok(Err(halt)),
             }
         }
-        let todo: Vec<Recorded> =
-            self.recorded.iter().filter(|row| !done.contains(&row.problem)).cloned().collect();
+        let todo: Vec<Recorded> = self.recorded.iter().filter(|row| !done.contains(&row.problem)).cloned().collect();
         let group = Arc::new(Group {
             environment: id,
             already_chosen: done.len(),
@@ -209,6 +213,18 @@ impl<'a> Lanes<'a> {
         self.tell(Event::Planned { environment, absent, plan, already_chosen });
         groups.push(Arc::clone(&group));
         Ok(Ok(group))
+    }
+
+    /// The workspace of each choice there is; empty where no recorded problem limits it.
+    fn workspaces(&self, id: EnvironmentId) -> Result<HashMap<Problem, u64>, StoreError> {
+        if self.recorded.iter().all(|row| row.workspace_bytes_max.is_none()) {
+            return Ok(HashMap::new());
+        }
+        let stored = lock(&self.store).choices_with_environment()?;
+        let here = stored
+            .into_iter()
+            .filter(|stored| stored.environment_id == id && *stored.constraints == self.settings.constraints);
+        Ok(here.map(|stored| (stored.choice.problem, stored.choice.solution.workspace_bytes)).collect())
     }
 
     /// Is this problem done: chosen, with no candidate left untried, and held against the baselines of all the ways in which

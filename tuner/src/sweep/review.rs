@@ -92,7 +92,9 @@ impl<'a> Reviewer<'a> {
             wins: &wins,
         };
         let solution = choice.map(|choice| &choice.solution);
-        contest::duel(&mut self.session, &self.environment, item, solution, copies, &terms)
+        // The calls that the choice was made against: others were never promised anything.
+        let against = choice.map_or(&[][..], |choice| &choice.baselines);
+        contest::duel(&mut self.session, &self.environment, item, against, solution, copies, &terms)
     }
 
     /// Looks at `choice` again.
