@@ -28,7 +28,7 @@ pub struct Terms<'a> {
     pub deadline: Option<Instant>,
     /// How many rounds of search there may be around what proved good.
     pub search_rounds: u32,
-    /// How often each solution (by [`family`]) won before: those are looked at first.
+    /// How often each solution won before, by its library, index and name: those are looked at first.
     pub wins: &'a HashMap<String, u32>,
 }
 
