@@ -63,7 +63,7 @@ impl Bench {
     /// Runs candidate `id` twice and says whether it is right: every output written, finite and within the gate of its
     /// class, nothing written elsewhere, the same bits both times.
     ///
-    /// A candidate whose faster launch takes longer than `enough_us` by more than [`HOST_US`] is not timed any further: that
+    /// A candidate whose faster launch takes longer than `enough_us` by more than a millisecond is not timed any further: that
     /// is its figure. (The first launch alone says nothing: it may hold the loading of its code.)
     ///
     /// An `Err` is about the bench (an unknown number, the context failing to copy), never about the candidate.
