@@ -78,3 +78,19 @@ fn a_device_that_never_is_calm_keeps_the_baseline() {
     assert_eq!(choice.solution.name.as_str(), "default");
     assert_eq!(choice.verdict, Verdict::Ambiguous, "nothing was measured, so nothing is known");
 }
+
+#[test]
+fn a_fruitless_round_is_the_last() {
+    let scratch = Scratch::new();
+    let device = scratch.script(json!([
+        { "name": "default", "time_us": 100, "noise": 0.001, "baseline": "scripted gemm" },
+        { "name": "good", "time_us": 60, "noise": 0.001 },
+        { "name": "sideways", "time_us": 62, "noise": 0.001, "near": "good" },
+        { "name": "beyond", "time_us": 20, "noise": 0.001, "near": "sideways" },
+    ]));
+    let output = sweep(&scratch, &device, &scratch.untuned(&[2]), &["--effort", "full", "--sample", "0.2"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let tried = trials(&scratch.path("db.sqlite"), 2);
+    let names: Vec<&str> = tried.iter().map(|trial| trial.solution.name.as_str()).collect();
+    assert!(names.contains(&"sideways") && !names.contains(&"beyond"), "{names:?}");
+}
