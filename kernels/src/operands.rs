@@ -3,6 +3,8 @@
 use std::ffi::c_void;
 use std::fmt;
 
+use crate::Error;
+
 /// The operands of one launch, by raw pointers into device memory: what tuner, dispatch, C ABI and shim share.
 ///
 /// What each points to (sizes, types, strides) is said by the problem; what a problem does not have is null.
@@ -110,6 +112,17 @@ impl Buffer {
     /// Its size.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Does `offset..offset + len` lie within it? An error that names `call` if not.
+    pub(crate) fn check_range(&self, call: &str, offset: usize, len: usize) -> Result<(), Error> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.bytes => Ok(()),
+            _ => {
+                let reason = format!("{len} bytes at {offset} of a buffer of {}", self.bytes);
+                Err(Error::Failed { call: call.to_owned(), reason })
+            }
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use tgemm_db::choice::{Choice, Ratio};
+use tgemm_db::choice::Choice;
 use tgemm_db::device::{Build, Device, Environment, Vendor};
-use tgemm_db::{Constraints, DType, Gemm, Params, Problem, Site, Solution, Verdict, Via, WeightForm};
+use tgemm_db::{Constraints, DType, Gemm, Params, Problem, Site, Solution, Via, WeightForm};
 use tgemm_lookup::{Database, HitKind};
 use tgemm_recorder::{Recorder, RecorderOptions};
 
@@ -51,21 +51,7 @@ fn choice(gemm: Gemm, device: &Device) -> Choice {
         deterministic: None,
         graph_safe: None,
     };
-    Choice {
-        problem: gemm.into(),
-        device: device.clone().into(),
-        solution,
-        time_us: 10.0,
-        ratio: Ratio::ONE,
-        verdict: Verdict::Unknown,
-        baselines: Vec::new(),
-        error_over_bound: 0.0,
-        err_ratio: 0.0,
-        pack_us: None,
-        count: 0,
-        tuned_at: String::new(),
-        origin: None,
-    }
+    Choice::uncompared(gemm.into(), device.clone(), solution, 10.0)
 }
 
 /// A fixed order that jumps about, so that no table row is the neighbour of the one before.

@@ -64,17 +64,6 @@ fn vars() -> BTreeMap<String, String> {
     VARS.iter().chain(super::onednn::ENVIRONMENT_VARS).filter_map(set).collect()
 }
 
-/// The range `offset..offset + len` of a buffer, or an error that names `call`.
-fn check_range(call: &str, buffer_bytes: usize, offset: usize, len: usize) -> Result<(), Error> {
-    match offset.checked_add(len) {
-        Some(end) if end <= buffer_bytes => Ok(()),
-        _ => Err(Error::Failed {
-            call: call.to_owned(),
-            reason: format!("{len} bytes at {offset} of a buffer of {buffer_bytes}"),
-        }),
-    }
-}
-
 impl Context for CpuContext {
     fn environment(&self) -> &Environment {
         &self.environment
@@ -89,14 +78,14 @@ impl Context for CpuContext {
     }
 
     fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        check_range("write", buffer.bytes(), offset, bytes.len())?;
+        buffer.check_range("write", offset, bytes.len())?;
         // SAFETY: the range is within the buffer, which is ours alone while it is borrowed.
         unsafe { buffer.as_mut_ptr().cast::<u8>().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
 
     fn read(&self, buffer: &Buffer, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
-        check_range("read", buffer.bytes(), offset, bytes.len())?;
+        buffer.check_range("read", offset, bytes.len())?;
         // SAFETY: the range is within the buffer, every byte of which is initialised: `alloc` zeroes, or recycles.
         unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(buffer.as_ptr().cast::<u8>().add(offset), bytes.len()) };
         Ok(())

@@ -167,17 +167,6 @@ fn vars(dialect: Dialect) -> BTreeMap<String, String> {
     kernel_vars(dialect).iter().filter_map(set).collect()
 }
 
-fn out_of_range(call: &str, buffer_bytes: usize, offset: usize, len: usize) -> Error {
-    Error::Failed { call: call.to_owned(), reason: format!("{len} bytes at {offset} of a buffer of {buffer_bytes}") }
-}
-
-fn check_range(call: &str, buffer_bytes: usize, offset: usize, len: usize) -> Result<(), Error> {
-    match offset.checked_add(len) {
-        Some(end) if end <= buffer_bytes => Ok(()),
-        _ => Err(out_of_range(call, buffer_bytes, offset, len)),
-    }
-}
-
 impl Context for GpuContext {
     fn environment(&self) -> &Environment {
         &self.environment
@@ -203,7 +192,7 @@ impl Context for GpuContext {
     }
 
     fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        check_range("write", buffer.bytes(), offset, bytes.len())?;
+        buffer.check_range("write", offset, bytes.len())?;
         self.resume()?;
         let to = buffer.as_mut_ptr().wrapping_byte_add(offset);
         // SAFETY: the range is within the buffer, which is ours alone while it is borrowed; the wait keeps `bytes` alive.
@@ -214,7 +203,7 @@ impl Context for GpuContext {
     }
 
     fn read(&self, buffer: &Buffer, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
-        check_range("read", buffer.bytes(), offset, bytes.len())?;
+        buffer.check_range("read", offset, bytes.len())?;
         self.synchronize()?;
         let from = buffer.as_ptr().wrapping_byte_add(offset);
         // SAFETY: as in `write`, in the other direction.
@@ -236,7 +225,7 @@ impl Context for GpuContext {
     }
 
     fn fill(&self, buffer: &mut Buffer, offset: usize, len: usize, byte: u8) -> Result<(), Error> {
-        check_range("fill", buffer.bytes(), offset, len)?;
+        buffer.check_range("fill", offset, len)?;
         self.resume()?;
         let at = buffer.as_mut_ptr().wrapping_byte_add(offset);
         if len == 0 {
@@ -250,7 +239,7 @@ impl Context for GpuContext {
     }
 
     fn copy(&self, from: &Buffer, to: &mut Buffer) -> Result<(), Error> {
-        check_range("copy", to.bytes(), 0, from.bytes())?;
+        to.check_range("copy", 0, from.bytes())?;
         self.resume()?;
         // SAFETY: both buffers have these bytes; `to` is ours alone while it is borrowed.
         unsafe {
@@ -261,9 +250,8 @@ impl Context for GpuContext {
 
     fn survey(&self, buffer: &Buffer, survey: &Survey) -> Result<Option<Surveyed>, Error> {
         let Some(surveyor) = &self.surveyor else { return Ok(None) };
-        let bytes = survey.rows.checked_mul(survey.row_bytes);
-        let bytes = bytes.ok_or_else(|| out_of_range("survey", buffer.bytes(), survey.offset, usize::MAX))?;
-        check_range("survey", buffer.bytes(), survey.offset, bytes)?;
+        let bytes = survey.rows.saturating_mul(survey.row_bytes);
+        buffer.check_range("survey", survey.offset, bytes)?;
         if !Surveyor::is_worth_it(survey) {
             return Ok(None);
         }

@@ -9,41 +9,15 @@ use tgemm_db::recording::Via;
 use tgemm_db::{Build, Numerics, Params, Problem, Solution, WeightForm};
 use tgemm_vendor::Absent;
 use tgemm_vendor::gpu::cublas::{AUTOTUNE_SINCE, CuBlas, GEMM_AUTOTUNE, GEMM_DEFAULT};
-use tgemm_vendor::gpu::{CallError, Dialect, Handle, Installation, numbers};
+use tgemm_vendor::gpu::{CallError, Dialect, Installation, numbers};
 
+use super::bound::Bound;
 use super::{failed, launch_failed, workspace_bytes};
 use crate::{Ask, BaselineSolution, Effort, Error, Launch, Library, Operands, Packed, Prepared, Stream};
 
-/// Where a handle's launches go, so that it is told only of changes.
-struct Bound {
-    library: CuBlas,
-    to: Option<(Handle, *mut c_void, usize)>,
-}
-
-// SAFETY: the pointers are values to compare with, and the handle goes with the lock.
-unsafe impl Send for Bound {}
-
-impl Bound {
-    fn bind(&mut self, stream: Handle, workspace: *mut c_void, bytes: usize) -> Result<(), CallError> {
-        if self.to == Some((stream, workspace, bytes)) {
-            return Ok(());
-        }
-        self.to = None;
-        // The stream first: setting it forgets the workspace.
-        // SAFETY: the caller of the launch vouches for stream and workspace.
-        unsafe { self.library.table().set_stream(self.library.handle(), stream) }?;
-        if bytes > 0 {
-            // SAFETY: as above.
-            unsafe { self.library.table().set_workspace(self.library.handle(), workspace, bytes) }?;
-        }
-        self.to = Some((stream, workspace, bytes));
-        Ok(())
-    }
-}
-
 /// cuBLAS on one device.
 struct Gemms {
-    bound: Arc<Mutex<Bound>>,
+    bound: Arc<Mutex<Bound<CuBlas>>>,
     build: Arc<Build>,
     has_autotune: bool,
 }
@@ -53,11 +27,7 @@ pub(super) fn open(installation: &mut Installation) -> Result<Box<dyn Library>, 
     let library = CuBlas::open(installation)?;
     let build = Build { version: library.version(), ..Build::unknown("cublas") };
     let has_autotune = library.version_numbers() >= AUTOTUNE_SINCE;
-    Ok(Box::new(Gemms {
-        bound: Arc::new(Mutex::new(Bound { library, to: None })),
-        build: Arc::new(build),
-        has_autotune,
-    }))
+    Ok(Box::new(Gemms { bound: Arc::new(Mutex::new(Bound::new(library))), build: Arc::new(build), has_autotune }))
 }
 
 /// A call as `cublasGemmEx` takes it.
@@ -151,7 +121,7 @@ impl Library for Gemms {
 }
 
 struct Ready {
-    bound: Arc<Mutex<Bound>>,
+    bound: Arc<Mutex<Bound<CuBlas>>>,
     arguments: Arguments,
     algo: i32,
     ran: Solution,
@@ -160,7 +130,7 @@ struct Ready {
 impl Ready {
     /// # Safety
     /// As [`Prepared::launch`], and the handle is bound to its stream and workspace.
-    unsafe fn call(&self, bound: &MutexGuard<'_, Bound>, io: &Operands) -> Result<(), CallError> {
+    unsafe fn call(&self, bound: &MutexGuard<'_, Bound<CuBlas>>, io: &Operands) -> Result<(), CallError> {
         let Arguments { call, a_type, b_type, c_type, compute } = &self.arguments;
         let (table, handle) = (bound.library.table(), bound.library.handle());
         let op = |op: Op| numbers::operation(Dialect::Cuda, op == Op::T);
@@ -231,7 +201,8 @@ impl Prepared for Ready {
         // Nothing in here can panic half-way; a poisoned lock holds a whole handle.
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let workspace_bytes = io.workspace_bytes.min(self.workspace_bytes());
-        let to = bound.bind(stream.0, io.workspace, workspace_bytes);
+        // SAFETY: the contract of this method: the launch's stream and workspace.
+        let to = unsafe { bound.bind(stream.0, io.workspace, workspace_bytes) };
         to.map_err(|error| Launch::NotEnqueued(failed(error)))?;
         // SAFETY: the contract of this method.
         let launched = unsafe { self.call(&bound, io) };

@@ -9,11 +9,13 @@
 //! | `watch` | clocks, throttling and other processes, before and after a block |
 //! | `lt` | hipBLASLt and cuBLASLt as a [`Library`](crate::Library): what they share |
 //! | `lt_cuda`, `lt_hip` | how either names a solution, lists them and finds one again |
+//! | `bound` | a BLAS handle and the stream and workspace that it was told |
 //! | `cublas`, `rocblas` | the libraries that have one call with many arguments |
 //!
 //! AMD's side is unproven on hardware: it runs against a double of ROCm's libraries, and its numbers are judged by AMD's own
 //! bindings.
 
+mod bound;
 pub mod context;
 mod cublas;
 mod device;

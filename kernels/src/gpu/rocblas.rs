@@ -13,41 +13,16 @@ use tgemm_db::recording::Via;
 use tgemm_db::{Build, Numerics, Params, Problem, Solution, WeightForm};
 use tgemm_vendor::Absent;
 use tgemm_vendor::gpu::rocblas::{self, ALGO_SOLUTION_INDEX, ALGO_STANDARD, FLAG_CHECK_SOLUTION_INDEX, RocBlas};
-use tgemm_vendor::gpu::{CallError, Handle, Installation};
+use tgemm_vendor::gpu::{CallError, Installation};
 
+use super::bound::Bound;
 use super::lt::Lt;
 use super::{failed, workspace_bytes};
 use crate::{Ask, BaselineSolution, Effort, Error, Launch, Library, Operands, Packed, Prepared, Stream};
 
-/// Where a handle's launches go, so that it is told only of changes.
-struct Bound {
-    library: RocBlas,
-    to: Option<(Handle, *mut c_void, usize)>,
-}
-
-// SAFETY: the pointers are values to compare with, and the handle goes with the lock.
-unsafe impl Send for Bound {}
-
-impl Bound {
-    fn bind(&mut self, stream: Handle, workspace: *mut c_void, bytes: usize) -> Result<(), CallError> {
-        if self.to == Some((stream, workspace, bytes)) {
-            return Ok(());
-        }
-        self.to = None;
-        // SAFETY: the caller of the launch vouches for stream and workspace.
-        unsafe { self.library.table().set_stream(self.library.handle(), stream) }?;
-        if bytes > 0 {
-            // SAFETY: as above.
-            unsafe { self.library.table().set_workspace(self.library.handle(), workspace, bytes) }?;
-        }
-        self.to = Some((stream, workspace, bytes));
-        Ok(())
-    }
-}
-
 /// rocBLAS on one device.
 struct Gemms {
-    bound: Arc<Mutex<Bound>>,
+    bound: Arc<Mutex<Bound<RocBlas>>>,
     build: Arc<Build>,
     hipblaslt: Option<Arc<Lt>>,
 }
@@ -67,7 +42,7 @@ pub(super) fn open(installation: &mut Installation, hipblaslt: Option<Arc<Lt>>) 
         _ => library.version().to_owned(),
     };
     let build = Build { version, ..Build::unknown("rocblas") };
-    Ok(Box::new(Gemms { bound: Arc::new(Mutex::new(Bound { library, to: None })), build: Arc::new(build), hipblaslt }))
+    Ok(Box::new(Gemms { bound: Arc::new(Mutex::new(Bound::new(library))), build: Arc::new(build), hipblaslt }))
 }
 
 /// A call as `rocblas_gemm_ex` takes it.
@@ -115,7 +90,7 @@ impl Gemms {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Bound> {
+    fn lock(&self) -> MutexGuard<'_, Bound<RocBlas>> {
         // Nothing in here can panic half-way; a poisoned lock holds a whole handle.
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -364,7 +339,7 @@ fn refused(error: CallError) -> Launch {
 }
 
 struct Ready {
-    bound: Arc<Mutex<Bound>>,
+    bound: Arc<Mutex<Bound<RocBlas>>>,
     arguments: Arguments,
     index: i32,
     ran: Solution,
@@ -391,7 +366,8 @@ impl Prepared for Ready {
         // Nothing in here can panic half-way; a poisoned lock holds a whole handle.
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let workspace_bytes = io.workspace_bytes.min(self.workspace_bytes());
-        let to = bound.bind(stream.0, io.workspace, workspace_bytes);
+        // SAFETY: the contract of this method: the launch's stream and workspace.
+        let to = unsafe { bound.bind(stream.0, io.workspace, workspace_bytes) };
         to.map_err(|error| Launch::NotEnqueued(failed(error)))?;
         // SAFETY: the contract of this method.
         unsafe { self.arguments.run(&bound.library, io, self.index, 0) }.map_err(refused)

@@ -142,38 +142,24 @@ fn row(choice: &Choice) -> Result<(String, bool), Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::{Ratio, Verdict};
     use crate::format::hipblaslt::words::device;
     use crate::problem::{Batch, Site};
     use crate::solution::{Numerics, Params, Solution, WeightForm};
 
     fn choice(site: Site, index: i64, version: &str) -> Choice {
         let build = Build { library: "rocblas".into(), version: version.into(), revision: String::new() };
-        Choice {
-            problem: site.at(3).into(),
-            device: device("gfx942", 304).into(),
-            solution: Solution {
-                build: build.into(),
-                index,
-                name: "".into(),
-                params: Params::new(),
-                weight_form: WeightForm::Plain,
-                workspace_bytes: 0,
-                numerics: Numerics::Exact,
-                deterministic: None,
-                graph_safe: None,
-            },
-            time_us: 5.0,
-            ratio: Ratio::ONE,
-            verdict: Verdict::Unknown,
-            baselines: Vec::new(),
-            error_over_bound: 0.0,
-            err_ratio: 0.0,
-            pack_us: None,
-            count: 0,
-            tuned_at: String::new(),
-            origin: None,
-        }
+        let solution = Solution {
+            build: build.into(),
+            index,
+            name: "".into(),
+            params: Params::new(),
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        };
+        Choice::uncompared(site.at(3).into(), device("gfx942", 304), solution, 5.0)
     }
 
     #[test]
