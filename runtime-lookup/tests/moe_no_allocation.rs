@@ -1,38 +1,16 @@
 //! Looking up fused MoE layers allocates nothing, whichever rule answers.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use counting::allocations;
 use tgemm_db::format::{self, ReadOptions};
 use tgemm_db::moe::MoeQuant;
 use tgemm_db::problem::Activation;
 use tgemm_db::{Constraints, DType, Environment, MoeSite, WeightForm};
 use tgemm_lookup::{Database, HitKind};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting per thread.
-struct Counting;
-
-// SAFETY: both calls are passed to the system's allocator unchanged; counting touches no heap.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `alloc` above with this `layout`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const FMOE: &str = "\
 gfx,cu_num,token,model_dim,inter_dim,expert,topk,act_type,dtype,q_dtype_a,q_dtype_w,q_type,use_g1u1,doweight_stage1,block_m,kernelName1,kernelName2,us
@@ -68,7 +46,7 @@ fn tiers_other_activations_nearest_ms_and_misses_allocate_nothing() {
     let other = MoeSite { experts: 9, ..site };
     let mut constraints = Constraints::default();
     constraints.weight_forms.insert(WeightForm::Preshuffled);
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations();
     let table = database.moe_site(&site);
     let hits = [
         table.at(64, &constraints),
@@ -77,7 +55,7 @@ fn tiers_other_activations_nearest_ms_and_misses_allocate_nothing() {
         table.at(300, &constraints),
         database.lookup(&other.at(64).into(), &constraints),
     ];
-    let after = ALLOCATIONS.with(Cell::get);
+    let after = allocations();
     use HitKind::{Default, Exact, Padded};
     assert_eq!(hits.map(|hit| hit.kind), [Exact, Padded, Padded, Padded, Default]);
     assert_eq!(hits.map(|hit| hit.tuned_m), [Some(64), Some(64), Some(64), Some(512), None]);

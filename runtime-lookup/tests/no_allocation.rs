@@ -1,38 +1,16 @@
 //! The hit path allocates nothing, whatever it finds.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::collections::BTreeMap;
 
+use counting::allocations;
 use tgemm_db::choice::Ratio;
 use tgemm_db::{
     Build, Choice, Constraints, DType, Device, Environment, Numerics, Params, Site, Solution, Vendor, Verdict,
     WeightForm,
 };
 use tgemm_lookup::{Database, HitKind};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting per thread.
-struct Counting;
-
-// SAFETY: both calls are passed to the system's allocator unchanged; counting touches no heap.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: `pointer` came from `alloc` above with this `layout`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 fn choice(site: Site, m: u32) -> Choice {
     Choice {
@@ -83,7 +61,7 @@ fn hits_borrowed_rows_refusals_and_misses_allocate_nothing() {
     let refused = Constraints { workspace_bytes_max: Some(0), ..Constraints::default() };
     let other = Site::linear(65, 64, DType::F32);
     let table = database.site(&site);
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations();
     let kinds = [
         database.lookup(&site.at(4).into(), &allowed).kind,
         table.at(9, &allowed).kind,
@@ -91,7 +69,7 @@ fn hits_borrowed_rows_refusals_and_misses_allocate_nothing() {
         table.at(300, &allowed).kind,
         database.lookup(&other.at(4).into(), &allowed).kind,
     ];
-    let after = ALLOCATIONS.with(Cell::get);
+    let after = allocations();
     use HitKind::{Default, Exact, Padded};
     assert_eq!(kinds, [Exact, Padded, Default, Padded, Default]);
     assert_eq!(after - before, 0);
