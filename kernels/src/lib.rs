@@ -45,6 +45,14 @@ pub enum Error {
     /// Something else was at work on the device: what was measured means nothing, and may be measured again.
     #[error("disturbed: {0}")]
     Disturbed(String),
+    /// The device gave up on this process: nothing works here any more, whoever asks. A fresh process may go on.
+    #[error("the device is lost to this process: {call} returned {status}")]
+    DeviceLost {
+        /// The call that said so.
+        call: String,
+        /// What it returned.
+        status: i32,
+    },
     /// A library call failed.
     #[error("{call} failed: {reason}")]
     Failed {

@@ -96,6 +96,7 @@ fn every_fault_is_the_outcome_it_is_and_the_right_winner_is_chosen() {
         ("hang", json!("hang"), &[OutcomeKind::Hung]),
         ("abort", json!("abort"), &[OutcomeKind::Crashed]),
         ("segfault", json!("segfault"), &[OutcomeKind::Crashed]),
+        ("illegal address", json!("illegal_address"), &[OutcomeKind::Crashed]),
         ("status", json!({ "error_status": 7 }), &[OutcomeKind::Unsupported]),
     ];
     let mut solutions = vec![

@@ -254,7 +254,7 @@ unsafe fn run(runtime: &Runtime, stream: Handle, ready: &Ready, arm: &Arm<'_>) -
     }
 }
 
-/// Frees `events` that were made before one could not be.
+/// Frees `events`.
 pub(super) fn destroy_events(runtime: &Runtime, events: &[Handle]) {
     for event in events {
         // SAFETY: the event is ours and used no more.

@@ -93,10 +93,18 @@ fn workspace_bytes(ask: &Ask) -> u64 {
     ask.workspace_bytes_max.unwrap_or(WORKSPACE_BYTES_USUAL)
 }
 
+/// Does this status say that the process has lost the device? Only the runtimes' own numbers do: those of the BLAS libraries
+/// end far below.
+fn is_lost(call: &str, status: i32) -> bool {
+    let dialect = if call.starts_with("hip") { Dialect::Hip } else { Dialect::Cuda };
+    numbers::poisons(dialect, status)
+}
+
 /// A failed call as an error of the house.
 fn failed(error: CallError) -> Error {
     match error {
         CallError::Missing(symbol) => Error::unsupported(format!("this version of the library has no {symbol}")),
+        CallError::Status { call, status } if is_lost(call, status) => Error::DeviceLost { call: call.into(), status },
         CallError::Status { call, status } => Error::Failed { call: call.into(), reason: format!("status {status}") },
     }
 }

@@ -127,7 +127,14 @@ impl Bench {
         // SAFETY: the pointers of `io` come from this bench's own memory, laid out as the problem says, with the workspace
         // that the solution asked for; nothing else runs, and `synchronize` waits for the end.
         let launched = unsafe { prepared.launch(io, Stream::DEFAULT) };
-        Ok(launched.and_then(|()| context.synchronize().map_err(Launch::MayHaveRun)))
+        match launched.and_then(|()| context.synchronize().map_err(Launch::MayHaveRun)) {
+            // Not an outcome to be told here: whoever holds this process has to end it.
+            Err(
+                Launch::NotEnqueued(lost @ Error::DeviceLost { .. })
+                | Launch::MayHaveRun(lost @ Error::DeviceLost { .. }),
+            ) => Err(lost),
+            launched => Ok(launched),
+        }
     }
 
     /// Fills the candidate's share of the workspace with NaN and everything behind it with guard bytes.

@@ -16,6 +16,6 @@ pub fn run() -> Result<Exit, Failure> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().context("cannot take over standard input")?;
     let socket = UnixStream::from(socket);
     socket.peer_addr().context("`tune worker` is started by `tune sweep`, not by hand")?;
-    serve::serve(socket).context("the worker lost its parent")?;
+    serve::serve(socket).context("the worker ends")?;
     Ok(Exit::Done)
 }

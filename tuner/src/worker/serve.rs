@@ -27,7 +27,7 @@ struct Served {
 /// Answers requests until the parent closes the socket.
 ///
 /// # Errors
-/// The socket is broken. A request that fails is an answer, not an error; one that kills this process is the parent's
+/// The socket is broken, or the device is lost to this process. A request that fails is an answer, not an error; one that kills this process is the parent's
 /// to see.
 pub fn serve(mut socket: UnixStream) -> io::Result<()> {
     // Operands and packed weights of one candidate after the other have the same sizes.
@@ -35,7 +35,12 @@ pub fn serve(mut socket: UnixStream) -> io::Result<()> {
     tgemm_kernels::cpu::memory::recycle(memory / SPARE_SHARE);
     let mut served = Served::default();
     while let Some(request) = wire::receive::<Request>(&mut socket)? {
-        let reply = served.answer(request).unwrap_or_else(|e| Reply::Failed { outcome: outcome_of(&e) });
+        let reply = match served.answer(request) {
+            Ok(reply) => reply,
+            // Every later answer would be a failure of this one's making: the parent sees a death, and blames it rightly.
+            Err(lost @ Error::DeviceLost { .. }) => return Err(io::Error::other(lost.to_string())),
+            Err(error) => Reply::Failed { outcome: outcome_of(&error) },
+        };
         wire::send(&mut socket, &reply)?;
     }
     Ok(())
