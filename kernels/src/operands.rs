@@ -8,6 +8,25 @@ use crate::Error;
 /// The operands of one launch, by raw pointers into device memory: what tuner, dispatch, C ABI and shim share.
 ///
 /// What each points to (sizes, types, strides) is said by the problem; what a problem does not have is null.
+///
+/// # Batches
+/// Each pointer is that of the first product; `x`, `w` and `out` of product `b` lie `b` times their stride (in elements)
+/// further, and `c` as `out` does. A stride of 0 means that all products read one matrix; outputs never share memory. The bias
+/// and the scales of tensors are the same for all products.
+///
+/// # Scales
+/// Products are multiplied with the factor of `x` times the factor of `w`: with the scale itself, not its inverse. Both are
+/// contiguous arrays of the problem's scale type (f32 everywhere so far), with `B = ceil(K / 128)`:
+///
+/// | mode | `x_scale` | `w_scale` |
+/// |---|---|---|
+/// | tensor | `[1]` | `[1]` |
+/// | token_channel | `[M]`, by token | `[N]`, by out feature |
+/// | block128 | `[B][M]`: token `m` and block `b` of K at `b * M + m` | `[ceil(N / 128)][B4]`: block `n` of N and `b` of K at `n * B4 + b` |
+///
+/// `B4` is `B` rounded up to a multiple of 4; what lies in the padding is not used. These are the layouts that cuBLASLt documents
+/// for its scalar, outer-vector, 1x128 and 128x128 modes (column-major there, where `w` is A and `x` is B). Engines that keep
+/// the block factors of `x` by token, `[M][B]`, have to transpose them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Operands {
@@ -17,9 +36,9 @@ pub struct Operands {
     pub w: *const c_void,
     /// Bias of N elements, or null.
     pub bias: *const c_void,
-    /// Scales of `x`, or null.
+    /// Scales of `x` in the layout above, or null.
     pub x_scale: *const c_void,
-    /// Scales of `w`, or null.
+    /// Scales of `w` in the layout above, or null.
     pub w_scale: *const c_void,
     /// The old output where beta is not zero and the product is not in place; else null.
     pub c: *const c_void,

@@ -32,7 +32,9 @@
 //! | [`script`] | the file: what can be said, limits, errors |
 //! | `solve` | one solution made ready: computes, or misbehaves |
 //! | `product` | the product itself, by its definition |
+//! | `look` | a survey answered on the host |
 
+mod look;
 mod product;
 pub mod script;
 mod solve;
@@ -50,7 +52,9 @@ use tgemm_db::{Build, Device, Environment, Problem, Solution, Vendor};
 pub use script::{Behaviour, Kind, Script, ScriptError, SolutionScript, When};
 
 use crate::measure::rng::Rng;
-use crate::{Arm, Ask, BaselineSolution, Buffer, Context, Effort, Error, Launch, Library, Prepared, Stream};
+use crate::{
+    Arm, Ask, BaselineSolution, Buffer, Context, Effort, Error, Launch, Library, Prepared, Stream, Survey, Surveyed,
+};
 
 /// Alignment of device memory.
 const ALIGN: usize = 64;
@@ -239,6 +243,15 @@ impl Context for ScriptedContext {
 
     fn available_bytes(&self) -> u64 {
         self.shared.available_bytes()
+    }
+
+    fn survey(&self, buffer: &Buffer, survey: &Survey) -> Result<Option<Surveyed>, Error> {
+        if !self.shared.script.surveys {
+            return Ok(None);
+        }
+        let mut memory = vec![0; survey.rows.saturating_mul(survey.row_bytes)];
+        self.read(buffer, survey.offset, &mut memory)?;
+        Ok(Some(look::look(&memory, survey)))
     }
 
     unsafe fn time(&mut self, block: &[Arm<'_>]) -> Result<Vec<f64>, Error> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tgemm_db::Environment;
 
+use super::batched::Batched;
 use super::memory;
 use super::widen::Widened;
 use crate::{Arm, Buffer, Context, Error, Launch, Library, Stream};
@@ -32,13 +33,13 @@ impl CpuContext {
         let mut libraries: Vec<Box<dyn Library>> = Vec::new();
         #[cfg(feature = "cpu-crates")]
         {
-            libraries.push(Box::new(Widened::as_engines_do(super::gemm::open())));
-            libraries.push(Box::new(Widened::new(super::rten::open())));
-            libraries.push(Box::new(Widened::new(super::matrixmultiply::open())));
-            libraries.push(super::skinny::open());
+            libraries.push(Box::new(Batched::as_engines_do(Box::new(Widened::as_engines_do(super::gemm::open())))));
+            libraries.push(batched(Widened::new(super::rten::open())));
+            libraries.push(batched(Widened::new(super::matrixmultiply::open())));
+            libraries.push(Box::new(Batched::new(super::skinny::open())));
         }
         match super::onednn::open() {
-            Ok(library) => libraries.push(Box::new(Widened::new(library))),
+            Ok(library) => libraries.push(batched(Widened::new(library))),
             Err(why) => absent.push(("onednn".to_owned(), why.to_string())),
         }
         let mut builds: Vec<_> = libraries.iter().map(|library| library.build().clone()).collect();
@@ -51,6 +52,11 @@ impl CpuContext {
     pub fn absent(&self) -> &[(String, String)] {
         &self.absent
     }
+}
+
+/// `library`, with batches taken item by item.
+fn batched(library: Widened) -> Box<dyn Library> {
+    Box::new(Batched::new(Box::new(library)))
 }
 
 /// The kernel's name and release, such as `Linux 6.8.0-45-generic`; empty where it does not say.

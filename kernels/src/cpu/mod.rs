@@ -7,13 +7,15 @@
 //! | [`threads`] | one pool a thread count |
 //! | [`context`] | the device opened in this process |
 //! | [`onednn`] | oneDNN, opened at run time or absent |
+//! | [`batched`] | any library of single products made to take strided batches |
 //! | [`widen`] | any f32 library made to take 16-bit problems, weights widened once |
 //! | `gemm`, `rten`, `matrixmultiply` | the Rust crates that compute (feature `cpu-crates`) |
 //! | `skinny` | our own kernels for few tokens (feature `cpu-crates`) |
 //!
 //! Every solution here computes before its launch returns, takes row-major operands without padding, and takes the
-//! weights of a linear layer either as they are or packed once.
+//! weights of a linear layer either as they are or packed once; of a batch, those of one item after the other.
 
+pub mod batched;
 pub mod context;
 mod convert;
 pub mod device;

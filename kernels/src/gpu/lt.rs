@@ -1,6 +1,7 @@
 //! hipBLASLt and cuBLASLt as a library: what they share. How a solution is named is the business of [`super::lt_cuda`] and
 //! [`super::lt_hip`].
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,7 @@ use tgemm_vendor::gpu::blaslt::BlasLt;
 use tgemm_vendor::gpu::blaslt::algo::{Algo, Offer, Preference};
 use tgemm_vendor::gpu::blaslt::product::{Matrices, Pointers, Product, Undescribable};
 
+use super::lists::Lists;
 use super::{failed, launch_failed, lt_cuda, lt_hip, workspace_bytes};
 use crate::{Ask, BaselineSolution, Effort, Error, Launch, Library, Operands, Packed, Prepared, Stream};
 
@@ -20,13 +22,14 @@ use crate::{Ask, BaselineSolution, Effort, Error, Launch, Library, Operands, Pac
 pub(super) struct Lt {
     pub(super) library: Arc<BlasLt>,
     pub(super) build: Arc<Build>,
+    lists: Lists,
 }
 
 impl Lt {
     pub(super) fn new(library: Arc<BlasLt>) -> Lt {
         let name = library.dialect().pick("hipblaslt", "cublaslt");
         let build = Build { version: library.version(), revision: library.revision().into(), ..Build::unknown(name) };
-        Lt { library, build: Arc::new(build) }
+        Lt { library, build: Arc::new(build), lists: Lists::default() }
     }
 
     /// `problem` described to the library; what cannot be described is unsupported.
@@ -61,11 +64,26 @@ impl Lt {
     }
 
     /// The library's list; an empty one where it does not take the problem.
+    ///
+    /// hipBLASLt's is kept: it has thousands of entries, and is asked for to offer, to find again and to leave out.
     pub(super) fn offers(&self, product: &Product, preference: &Preference, count: usize) -> Result<Vec<Offer>, Error> {
-        let offers = self.library.offers(product, preference, count).map_err(failed)?;
-        // The library's word is not enough: lists with more workspace than allowed were seen.
-        let fits = |offer: &Offer| offer.workspace_bytes as u64 <= preference.workspace_bytes_max;
-        Ok(offers.into_iter().filter(fits).collect())
+        let list = || {
+            let offers = self.library.offers(product, preference, count).map_err(failed)?;
+            // The library's word is not enough: lists with more workspace than allowed were seen.
+            let fits = |offer: &Offer| offer.workspace_bytes as u64 <= preference.workspace_bytes_max;
+            Ok(offers.into_iter().filter(fits).collect())
+        };
+        match self.library.dialect() {
+            Dialect::Cuda => list(),
+            Dialect::Hip => Ok(self.lists.get((*product.call(), *preference, count), list)?.to_vec()),
+        }
+    }
+
+    /// The indices of all that hipBLASLt lists for `problem`; none where it does not take it.
+    pub(super) fn indices(&self, problem: &Problem, ask: &Ask) -> BTreeSet<i64> {
+        let product = self.product(problem);
+        let listed = product.and_then(|product| lt_hip::listed(self, &product, &self.preference(problem, ask)));
+        listed.unwrap_or_default().iter().map(|offer| self.library.index_of(&offer.algo).into()).collect()
     }
 }
 

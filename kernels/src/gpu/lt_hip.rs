@@ -13,12 +13,11 @@ use tgemm_vendor::gpu::blaslt::Offer;
 use tgemm_vendor::gpu::blaslt::algo::{Algo, OFFERS_MAX, Preference};
 use tgemm_vendor::gpu::blaslt::product::Product;
 
-use super::failed;
 use super::lt::Lt;
 use crate::{Ask, Effort, Error};
 
 /// Entries asked of the library, by effort: its first few; what it ranks; everything.
-fn listed(effort: Effort) -> usize {
+fn entries(effort: Effort) -> usize {
     match effort {
         Effort::Minimal => 8,
         Effort::Balanced => 256,
@@ -57,9 +56,14 @@ pub(super) fn candidates(
     effort: Effort,
 ) -> Result<Vec<Solution>, Error> {
     let mut seen = BTreeSet::new();
-    let offers = lt.offers(product, preference, listed(effort))?;
+    let offers = lt.offers(product, preference, entries(effort))?;
     let new = offers.iter().filter(|offer| seen.insert(lt.library.index_of(&offer.algo)));
     Ok(new.map(|offer| solution(lt, offer)).collect())
+}
+
+/// Everything that the library lists.
+pub(super) fn listed(lt: &Lt, product: &Product, preference: &Preference) -> Result<Vec<Offer>, Error> {
+    lt.offers(product, preference, OFFERS_MAX)
 }
 
 /// The algorithm of a solution: by its stored bytes on the very build that gave them, else by its index put into an
@@ -108,8 +112,8 @@ fn validated(lt: &Lt, product: &Product, preference: &Preference, algo: &Algo, i
         // Without the call that validates, only what the library lists itself is safe: some builds run an index that does
         // not fit.
         Err(CallError::Missing(_)) => {
-            let listed = lt.library.offers(product, preference, OFFERS_MAX).map_err(failed)?;
-            let found = listed.into_iter().find(|offer| lt.library.index_of(&offer.algo) == index);
+            let found =
+                listed(lt, product, preference)?.into_iter().find(|offer| lt.library.index_of(&offer.algo) == index);
             found.ok_or_else(|| {
                 Error::unsupported(format!("this build does not list solution {index} for this problem"))
             })

@@ -9,6 +9,7 @@
 //! | `watch` | clocks, throttling and other processes, before and after a block |
 //! | `lt` | hipBLASLt and cuBLASLt as a [`Library`](crate::Library): what they share |
 //! | `lt_cuda`, `lt_hip` | how either names a solution, lists them and finds one again |
+//! | `lists` | the lists that hipBLASLt gave last |
 //! | `bound` | a BLAS handle and the stream and workspace that it was told |
 //! | `cublas`, `rocblas` | the libraries that have one call with many arguments |
 //!
@@ -20,6 +21,7 @@ pub mod context;
 mod cublas;
 mod device;
 mod graphs;
+mod lists;
 mod lt;
 mod lt_cuda;
 mod lt_hip;

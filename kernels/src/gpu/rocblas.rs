@@ -3,7 +3,6 @@
 //! A positive index is hipBLASLt's index + 1 where rocBLAS forwards to it (ROCm 7): those are offered by hipBLASLt already
 //! and left out here.
 
-use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -115,13 +114,6 @@ impl Gemms {
         list.retain(|&index| index != DEFAULT);
         Ok(list)
     }
-
-    /// The indices of hipBLASLt's solutions for `problem`.
-    fn of_hipblaslt(&self, problem: &Problem, ask: &Ask) -> BTreeSet<i64> {
-        let listed = self.hipblaslt.as_ref().map(|lt| lt.candidates(problem, Effort::Full, ask));
-        let solutions = listed.and_then(Result::ok).unwrap_or_default();
-        solutions.into_iter().map(|solution| solution.index).collect()
-    }
 }
 
 impl Library for Gemms {
@@ -144,7 +136,7 @@ impl Library for Gemms {
         let mut solutions = vec![self.solution(DEFAULT, workspace_bytes)];
         if effort > Effort::Minimal {
             let listed = self.listed(&arguments).map_err(failed)?;
-            let known = self.of_hipblaslt(problem, ask);
+            let known = self.hipblaslt.as_ref().map(|lt| lt.indices(problem, ask)).unwrap_or_default();
             let new = listed.into_iter().filter(|&index| index < 0 || !known.contains(&(i64::from(index) - 1)));
             solutions.extend(new.map(|index| self.solution(index, workspace_bytes)));
         }

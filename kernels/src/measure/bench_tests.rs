@@ -4,7 +4,7 @@ use super::*;
 use crate::scripted::ScriptedContext;
 use crate::{Buffer, Library};
 use tgemm_db::outcome::OutcomeKind;
-use tgemm_db::problem::{Alignment, Leading, Scalar, Trans};
+use tgemm_db::problem::{Alignment, Batch, Leading, Scalar, Trans};
 use tgemm_db::{DType, Environment, Outcome, Site};
 
 fn problem() -> Problem {
@@ -49,7 +49,31 @@ fn variants() -> Vec<Problem> {
         sites.push(Site { align: Alignment::B1, ..Site::linear(7, 9, dtype) });
         sites.push(Site::linear(24, 32, dtype).with_out(DType::F32));
     }
-    sites.into_iter().map(|site| site.at(5).into()).collect()
+    sites.into_iter().chain(batches()).map(|site| site.at(5).into()).collect()
+}
+
+/// Batches of 5 tokens: packed, with gaps, shared, side by side in a row, transposed, over an old output.
+fn batches() -> Vec<Site> {
+    let plain = Site::linear(24, 32, DType::Bf16).with_bias(DType::F32);
+    let packed = Batch { count: 3, stride_x: 160, stride_w: 768, stride_out: 120 };
+    let apart = Batch { count: 3, stride_x: 333, stride_w: 1000, stride_out: 777 };
+    let ld = Leading { x: 40, w: 37, out: 29 };
+    let heads = Leading { x: 3 * 32, w: 0, out: 3 * 24 + 7 };
+    let woven = Batch { stride_x: 32, stride_out: 24, ..packed };
+    let loose = Batch { stride_x: 33, stride_out: 26, ..apart };
+    let far = Leading { x: 3 * 33, w: 0, out: 3 * 26 + 1 };
+    let cut_short = Batch { stride_out: 4 * 29 + 25, ..apart };
+    vec![
+        Site { batch: packed, ..plain },
+        Site { batch: Batch { stride_out: 130, ..packed }, ..plain },
+        Site { batch: Batch { count: 2, ..apart }, ld, ..plain },
+        Site { batch: Batch { stride_x: 0, ..apart }, ld, beta: Scalar::Other, in_place: false, ..plain },
+        Site { batch: Batch { stride_w: 0, ..apart }, ld, beta: Scalar::One, alpha: Scalar::Other, ..plain },
+        Site { batch: woven, ld: heads, ..plain },
+        Site { batch: loose, ld: far, ..plain },
+        Site { batch: cut_short, ld, ..plain },
+        Site { batch: Batch { stride_x: 33 * 5, ..packed }, trans: Trans::Xw, ..plain },
+    ]
 }
 
 #[test]
@@ -79,6 +103,7 @@ fn every_misbehaviour_gets_the_outcome_it_deserves() {
         (r#"{"kind": "nan"}"#, OutcomeKind::Wrong, "is NaN"),
         (r#"{"kind": "unwritten"}"#, OutcomeKind::Wrong, "was never written"),
         (r#"{"kind": "out_of_bounds"}"#, OutcomeKind::Wrong, "wrote outside its output: 0 bytes before, 1 after"),
+        (r#"{"kind": "before_bounds"}"#, OutcomeKind::Wrong, "wrote outside its output: 1 bytes before, 0 after"),
         (r#"{"kind": "over_workspace"}"#, OutcomeKind::Wrong, "wrote outside its workspace of 100: 0 bytes before, 1"),
         (r#"{"kind": "nondeterministic"}"#, OutcomeKind::Nondeterministic, "differ in their bits"),
         (r#"{"kind": "unsupported"}"#, OutcomeKind::Unsupported, "not offered here"),
@@ -96,6 +121,91 @@ fn every_misbehaviour_gets_the_outcome_it_deserves() {
             let stale = words.contains("never written") && site.in_place && site.beta != Scalar::Zero;
             let words = if stale { "off by" } else { words };
             assert!(verified.outcome.detail.contains(words), "{behaviour}: {}", verified.outcome.detail);
+        }
+    }
+}
+
+/// What is found in `problem` by a device that is read, and by one that looks itself.
+fn both_routes(problem: Problem, behaviours: &str) -> [super::super::Verified; 2] {
+    [false, true].map(|surveys| {
+        let solution =
+            format!(r#"{{"name": "a", "time_us": 1, "workspace_bytes": 100, "behaviours": [{behaviours}]}}"#);
+        let script = format!(r#"{{"surveys": {surveys}, "solutions": [{solution}]}}"#);
+        let mut context = ScriptedContext::from_json(&script).unwrap();
+        let mut bench = Bench::new(&context, &problem, &BenchOptions::default()).unwrap();
+        bench.reserve_workspace(&context, 5000).unwrap();
+        let id = load(&mut bench, &context, "a").id;
+        bench.verify(&mut context, id, f64::INFINITY).unwrap()
+    })
+}
+
+#[test]
+fn faults_in_any_matrix_are_found_where_they_are_on_both_routes() {
+    for problem in variants() {
+        let site = &problem.gemm().unwrap().site;
+        let has_gap = !super::super::layout::Layouts::of(problem.gemm().unwrap()).unwrap().out.is_packed();
+        let is_stale = site.in_place && site.beta != Scalar::Zero;
+        for matrix in 0..site.batch.count {
+            let place = match site.batch.count {
+                1 => format!("output [4,{}]", site.n - 1),
+                _ => format!("output [{matrix},4,{}]", site.n - 1),
+            };
+            let after = format!("memory between rows was written to, after {place}");
+            let cases = [
+                ("wrong", format!("{place} is ")),
+                ("nan", format!("{place} is NaN")),
+                ("unwritten", if is_stale { format!("{place} is ") } else { format!("{place} was never written") }),
+                ("nondeterministic", "two runs on the same operands differ in their bits".to_owned()),
+                ("out_of_bounds", "wrote outside its output: 0 bytes before, 1 after".to_owned()),
+                ("before_bounds", "wrote outside its output: 1 bytes before, 0 after".to_owned()),
+                ("over_workspace", "wrote outside its workspace of 100: 0 bytes before, 1 after".to_owned()),
+                ("in_gap", after),
+            ];
+            for (kind, want) in cases {
+                // Heads side by side have their gap behind the last of them only.
+                let meets_next = site.batch.stride_out == u64::from(site.n) && matrix + 1 < site.batch.count;
+                if kind == "in_gap" && (!has_gap || meets_next) {
+                    continue;
+                }
+                let [read, looked] = both_routes(problem, &format!(r#"{{"kind": "{kind}", "matrix": {matrix}}}"#));
+                assert!(
+                    read.outcome.detail.starts_with(&want),
+                    "{kind} on {problem}: {}, not {want}",
+                    read.outcome.detail
+                );
+                assert_eq!((read.outcome, read.error), (looked.outcome, looked.error), "{kind} on {problem}");
+            }
+        }
+        let [read, looked] = both_routes(problem, "");
+        assert_eq!((&read.outcome, read.error), (&Outcome::ok(), looked.error));
+        assert_eq!(looked.outcome, Outcome::ok(), "{problem}");
+    }
+}
+
+#[test]
+fn of_several_faults_both_routes_tell_the_first() {
+    let packed = Batch { count: 3, stride_x: 160, stride_w: 768, stride_out: 130 };
+    let ld = Leading { out: 29, ..Leading::default() };
+    let plain = Site { batch: packed, ..Site::linear(24, 32, DType::F16) };
+    let apart = Site { batch: Batch { stride_out: 777, ..packed }, ld, ..plain };
+    // Without gaps between its rows a matrix is one row to the device.
+    for (site, count) in [(plain, 1), (apart, 3)] {
+        let gemm = site.at(5);
+        let grids = super::super::layout::Layouts::of(&gemm).unwrap().out.grids().unwrap();
+        assert_eq!(grids.len(), count, "what a device is asked about");
+        for (matrix, kind, words) in [
+            (0, "nan", "output [0,4,23] is NaN"),
+            (0, "unwritten", "output [0,4,23] was never written"),
+            (1, "nan", "after output [0,4,23]"),
+            (1, "unwritten", "after output [0,4,23]"),
+        ] {
+            let faults = format!(
+                r#"{{"kind": "unwritten", "matrix": 2}}, {{"kind": "in_gap", "matrix": 0}},
+                   {{"kind": "{kind}", "matrix": {matrix}}}"#
+            );
+            let [read, looked] = both_routes(gemm.into(), &faults);
+            assert!(read.outcome.detail.contains(words), "{}", read.outcome.detail);
+            assert_eq!(read.outcome, looked.outcome);
         }
     }
 }

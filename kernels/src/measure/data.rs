@@ -1,7 +1,8 @@
 //! Operands of a problem, made from a seed.
 //!
 //! - **N(0,1)-like**: constant or small-integer data draws less power and runs faster than real data.
-//! - **Asymmetric**: no two rows and no two columns are alike, so a transposition or a shifted tile is seen.
+//! - **Asymmetric**: no two rows and no two columns are alike, nor two matrices of a batch, so a transposition, a shifted tile
+//!   or a stride that was ignored is seen.
 //! - **Exact**: every value is representable in its type, so the host reference sees the very numbers of the device; none is
 //!   zero or small enough for its products to be flushed, so every element matters.
 //! - **Fast and without a host copy**: a matrix of more than a million elements is a pool of [`POOL_LEN`] numbers, laid out
@@ -10,12 +11,14 @@
 //! Bias and old output are scaled by √K, the size of the product itself: left out or shifted, they cannot hide in rounding.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tgemm_db::Problem;
-use tgemm_db::problem::{Activation, Gemm, Scalar};
+use tgemm_db::problem::{Activation, Scalar};
 
 use super::float::Float;
+use super::layout::{Layout, Layouts, Span};
 use super::rng::Rng;
 use super::scales::Scales;
 use crate::Error;
@@ -42,15 +45,21 @@ pub const BETA_OTHER: f32 = -0.5;
 /// Fills the gaps between rows: not a number in any floating-point type, so that reading them is seen.
 pub const GAP_BYTE: u8 = 0xFF;
 
-/// A matrix as it is stored: `rows` rows of `cols` elements, rows `ld` elements apart.
+/// A matrix as it is stored, or those of a batch, no two rows of which are alike.
 #[derive(Clone, Debug)]
 pub struct Matrix {
-    rows: usize,
-    cols: usize,
-    ld: usize,
+    layout: Layout,
     float: Float,
     step: usize,
     pool: Arc<Pool>,
+}
+
+/// One matrix of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    matrix: &'a Matrix,
+    /// Rows of the matrices before it.
+    first: usize,
 }
 
 /// Numbers and their bytes, from which matrices are laid out.
@@ -117,65 +126,90 @@ impl Pool {
 }
 
 impl Matrix {
-    /// A matrix of `rows` x `cols` normal numbers with standard deviation `scale`; `away` keeps them half a deviation
-    /// from zero. `stream` tells the operands of one seed apart.
+    /// Matrices in `layout` of normal numbers with standard deviation `scale`; `away` keeps them half a deviation from zero.
+    /// `stream` tells the operands of one seed apart.
     ///
     /// [`Error::Unsupported`] if a matrix too large to be drawn singly has an extent over [`POOL_LEN`]: rows would repeat.
     fn random(
-        shape: [u32; 3],
+        layout: Layout,
         float: Float,
         (seed, stream): (u64, u64),
         scale: f64,
         away: bool,
     ) -> Result<Matrix, Error> {
-        let [rows, cols, ld] = shape.map(|extent| extent as usize);
-        let elements = rows.saturating_mul(cols);
+        let (rows, cols) = (layout.rows(), layout.cols());
+        let elements = rows.saturating_mul(cols).saturating_mul(layout.matrices());
         let (len, step) = if elements <= POOL_LEN { (elements, cols) } else { (POOL_LEN, POOL_STEP) };
         if elements > POOL_LEN && rows.max(cols) > POOL_LEN {
             let why = format!("a matrix of {rows}x{cols} would repeat itself; extents up to {POOL_LEN} can be filled");
             return Err(Error::Unsupported(why));
         }
         let pool = Pool::of(PoolKey { len, float, seed, stream, scale: scale.to_bits(), away });
-        Ok(Matrix { rows, cols, ld, float, step, pool })
+        Ok(Matrix { layout, float, step, pool })
     }
 
-    /// Stored rows.
-    pub fn rows(&self) -> usize {
-        self.rows
+    /// Where its rows lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
-    /// Elements of a stored row.
-    pub fn cols(&self) -> usize {
-        self.cols
+    /// Bytes of one element.
+    pub fn element_bytes(&self) -> usize {
+        self.float.bytes()
     }
 
-    /// From one stored row to the next, bytes.
-    pub fn row_bytes(&self) -> usize {
-        self.ld * self.float.bytes()
-    }
-
-    /// The whole matrix as stored, bytes.
+    /// All matrices as stored, bytes.
     pub fn stored_bytes(&self) -> usize {
-        self.rows * self.row_bytes()
+        self.layout.elements() * self.float.bytes()
     }
 
+    /// The matrix that product `batch` of a batch takes.
+    pub fn of_batch(&self, batch: u32) -> View<'_> {
+        let matrix = if self.layout.matrices() == 1 { 0 } else { batch as usize };
+        View { matrix: self, first: matrix * self.layout.rows() }
+    }
+
+    /// Where row `row` of all matrices, one after the other, starts in the pool.
     fn start(&self, row: usize) -> usize {
-        // Below 2^20 each, so the product fits; usize has 64 bits on every platform we build for.
-        (row * self.step) % self.pool.values.len()
+        // Below 2^53 (rows in memory) and 2^20, so the product fits once the first is reduced.
+        let len = self.pool.values.len();
+        (row % len * self.step) % len
     }
 
+    /// Writes the stored rows `stored` into `out`, which is as long as they are with their gaps, which are filled with
+    /// [`GAP_BYTE`].
+    pub(super) fn fill(&self, stored: Range<usize>, out: &mut [u8]) {
+        let size = self.float.bytes();
+        for Span { stored, cells, gap } in self.layout.spans(stored, size) {
+            let (matrix, row) = self.layout.matrix_and_row(stored);
+            let mut at = self.start(matrix * self.layout.rows() + row) * size;
+            let mut cells = &mut out[cells];
+            while !cells.is_empty() {
+                let take = cells.len().min(self.pool.bytes.len() - at);
+                let (now, rest) = cells.split_at_mut(take);
+                now.copy_from_slice(&self.pool.bytes[at..at + take]);
+                (cells, at) = (rest, 0);
+            }
+            out[gap].fill(GAP_BYTE);
+        }
+    }
+}
+
+impl View<'_> {
     /// The element at a stored place.
     pub fn value(&self, row: usize, col: usize) -> f32 {
-        self.pool.values[(self.start(row) + col) % self.pool.values.len()]
+        let values = &self.matrix.pool.values;
+        values[(self.matrix.start(self.first + row) + col) % values.len()]
     }
 
     /// The stored row `row`, into `out`.
     pub fn row(&self, row: usize, out: &mut Vec<f32>) {
+        let (values, cols) = (&self.matrix.pool.values, self.matrix.layout.cols());
         out.clear();
-        let mut at = self.start(row);
-        while out.len() < self.cols {
-            let take = (self.cols - out.len()).min(self.pool.values.len() - at);
-            out.extend_from_slice(&self.pool.values[at..at + take]);
+        let mut at = self.matrix.start(self.first + row);
+        while out.len() < cols {
+            let take = (cols - out.len()).min(values.len() - at);
+            out.extend_from_slice(&values[at..at + take]);
             at = 0;
         }
     }
@@ -183,24 +217,7 @@ impl Matrix {
     /// The stored column `col`, into `out`.
     pub fn col(&self, col: usize, out: &mut Vec<f32>) {
         out.clear();
-        out.extend((0..self.rows).map(|row| self.value(row, col)));
-    }
-
-    /// Writes stored rows from `first` on into `out`, whose length is a multiple of [`Matrix::row_bytes`]; gaps between
-    /// rows are filled with [`GAP_BYTE`].
-    pub fn fill(&self, first: usize, out: &mut [u8]) {
-        let size = self.float.bytes();
-        for (i, stored) in out.chunks_exact_mut(self.row_bytes()).enumerate() {
-            let (mut cells, gap) = stored.split_at_mut(self.cols * size);
-            let mut at = self.start(first + i) * size;
-            while !cells.is_empty() {
-                let take = cells.len().min(self.pool.bytes.len() - at);
-                let (now, rest) = cells.split_at_mut(take);
-                now.copy_from_slice(&self.pool.bytes[at..at + take]);
-                (cells, at) = (rest, 0);
-            }
-            gap.fill(GAP_BYTE);
-        }
+        out.extend((0..self.matrix.layout.rows()).map(|row| self.value(row, col)));
     }
 }
 
@@ -211,7 +228,7 @@ pub struct Data {
     pub x: Matrix,
     /// Weights as stored.
     pub w: Matrix,
-    /// Bias, one row of N.
+    /// Bias, one row of N, added to every matrix of a batch.
     pub bias: Option<Matrix>,
     /// The old output, where beta is not zero.
     pub c: Option<Matrix>,
@@ -237,13 +254,12 @@ pub(super) const CHECKED: &[Activation] = &[Activation::None, Activation::Relu, 
 impl Data {
     /// The operands of `problem` for `seed`.
     ///
-    /// [`Error::Unsupported`] for batches, shuffled weights, and types and scales that the host cannot make.
+    /// [`Error::Unsupported`] for batches that overlap, shuffled weights, and types and scales that the host cannot make.
     pub fn new(problem: &Problem, seed: u64) -> Result<Data, Error> {
         let gemm = crate::gemm_of(problem)?;
-        let Gemm { m, site } = gemm;
+        let site = &gemm.site;
         gemm.validate().map_err(|e| Error::Unsupported(e.to_string()))?;
         for (has, what) in [
-            (site.batch.count != 1, "a batch of more than one"),
             (site.preshuffled, "shuffled weights"),
             (!CHECKED.contains(&site.activation), "an activation that has no reference"),
         ] {
@@ -251,24 +267,20 @@ impl Data {
                 return Err(Error::unsupported(format!("problems with {what} cannot be checked yet")));
             }
         }
+        let layouts = Layouts::of(gemm)?;
         let scale = f64::from(site.k).sqrt();
-        let stored = |transposed: bool, outer: u32, inner: u32, ld: u32| match transposed {
-            true => [inner, outer, ld],
-            false => [outer, inner, ld],
-        };
-        let x = stored(site.trans.x(), *m, site.k, site.ldx(*m));
-        let w = stored(site.trans.w(), site.n, site.k, site.ldw());
-        let bias = |dtype| Matrix::random([1, site.n, site.n], Float::of(dtype)?, (seed, 3), scale, true);
+        // Every product of a batch adds the same bias.
+        let bias = |dtype| Matrix::random(Layout::one([1, site.n, site.n])?, Float::of(dtype)?, (seed, 3), scale, true);
         let out = Float::of_output(site.out)?;
-        let c = || Matrix::random([*m, site.n, site.ldo()], out, (seed, 4), scale, true);
-        let operand = |shape, dtype, stream| {
+        let c = || Matrix::random(layouts.out, out, (seed, 4), scale, true);
+        let operand = |layout, dtype, stream| {
             let float = Float::of(dtype)?;
             let size = if float.is_8_bit() { SCALE_8_BIT } else { 1.0 };
-            Matrix::random(shape, float, (seed, stream), size, false)
+            Matrix::random(layout, float, (seed, stream), size, false)
         };
         Ok(Data {
-            x: operand(x, site.x, 1)?,
-            w: operand(w, site.w, 2)?,
+            x: operand(layouts.x, site.x, 1)?,
+            w: operand(layouts.w, site.w, 2)?,
             bias: site.bias.map(bias).transpose()?,
             c: (site.beta != Scalar::Zero).then(c).transpose()?,
             scales: Scales::new(gemm, seed)?,

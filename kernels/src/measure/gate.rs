@@ -74,6 +74,7 @@ use tgemm_db::problem::{Activation, Gemm};
 use tgemm_db::{Compute, DType, Numerics, Problem};
 
 use super::float::Float;
+use super::layout::Place;
 use super::reference::{Cell, Reference};
 use crate::Error;
 
@@ -125,10 +126,8 @@ pub struct Gate {
 /// The worst output that was compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worst {
-    /// Its row.
-    pub row: u32,
-    /// Its column.
-    pub col: u32,
+    /// Which it is.
+    pub place: Place,
     /// What the solution gave.
     pub got: f64,
     /// What it should be.
@@ -217,9 +216,7 @@ impl Gate {
             if over > figures.max_over_bound {
                 figures.max_over_bound = over;
                 if over > 1.0 {
-                    let (row, col) = (i / reference.cols.len(), i % reference.cols.len());
-                    let (row, col) = (reference.rows[row], reference.cols[col]);
-                    worst = Some(Worst { row, col, got: got.into(), want: cell.value, bound });
+                    worst = Some(Worst { place: reference.place(i), got: got.into(), want: cell.value, bound });
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::measure::data::Data;
 use half::{bf16, f16};
 use tgemm_db::Site;
-use tgemm_db::problem::{Leading, Scalar, Trans};
+use tgemm_db::problem::{Leading, Scalar, ScaleMode, Trans};
 
 /// A problem with its operands, in f32, and its reference.
 struct Case {
@@ -24,10 +24,10 @@ impl Case {
         let rows = |matrix: &crate::measure::data::Matrix| -> Vec<Vec<f32>> {
             let row = |r| {
                 let mut row = Vec::new();
-                matrix.row(r, &mut row);
+                matrix.of_batch(0).row(r, &mut row);
                 row
             };
-            (0..matrix.rows()).map(row).collect()
+            (0..matrix.layout().rows()).map(row).collect()
         };
         let (x, w) = (rows(&data.x), rows(&data.w));
         Case { problem, data, reference, x, w }
@@ -43,7 +43,7 @@ impl Case {
         let mut outputs = Vec::new();
         for x in &self.x {
             for (j, w) in self.w.iter().enumerate() {
-                let bias = self.data.bias.as_ref().map_or(0.0, |bias| bias.value(0, j));
+                let bias = self.data.bias.as_ref().map_or(0.0, |bias| bias.of_batch(0).value(0, j));
                 outputs.push(out.round(f64::from(sum(x, w) + bias)));
             }
         }
@@ -149,7 +149,7 @@ fn a_second_pass_that_rounds_twice_and_a_conversion_that_cuts_off_pass() {
     let round = |v: f32| bf16::from_f32(v).to_f32();
     let cut = |v: f32| f32::from_bits(v.to_bits() & 0xFFFF_0000);
     let with = |bias: bool, convert: &dyn Fn(f32) -> f32| -> Vec<f32> {
-        let bias_of = |j| if bias { case.data.bias.as_ref().unwrap().value(0, j) } else { 0.0 };
+        let bias_of = |j| if bias { case.data.bias.as_ref().unwrap().of_batch(0).value(0, j) } else { 0.0 };
         let row = |x: &Vec<f32>| {
             let out = |(j, w): (usize, &Vec<f32>)| convert(convert(blocked(x, w)) + bias_of(j));
             case.w.iter().enumerate().map(out).collect::<Vec<f32>>()
@@ -193,7 +193,8 @@ fn swapped_rows_shifted_columns_and_a_missing_bias_are_rejected() {
         let mut shifted = good.clone();
         shifted.chunks_mut(32).for_each(|row| row.rotate_left(1));
         case.rejects(&shifted);
-        let pairs = |i: usize| f64::from(good[i]) - f64::from(case.data.bias.as_ref().unwrap().value(0, i % 32));
+        let pairs =
+            |i: usize| f64::from(good[i]) - f64::from(case.data.bias.as_ref().unwrap().of_batch(0).value(0, i % 32));
         let out = Float::of(dtype).unwrap();
         let no_bias: Vec<f32> = (0..good.len()).map(|i| out.round(pairs(i))).collect();
         case.rejects(&no_bias);
@@ -269,7 +270,7 @@ fn factors_old_output_and_activation_are_checked() {
         let with = |alpha: f32, beta: f32| -> Vec<f32> {
             let cell = |i: usize| {
                 let (row, col) = (i / 64, i % 64);
-                let old = case.data.c.as_ref().unwrap().value(row, col);
+                let old = case.data.c.as_ref().unwrap().of_batch(0).value(row, col);
                 let before = alpha * blocked(&case.x[row], &case.w[col]) + beta * old;
                 super::super::reference::activate(*activation, f64::from(before)) as f32
             };
@@ -292,6 +293,118 @@ fn tf32_passes_where_asked_and_not_where_f32_was() {
     strict.rejects(&strict.run(sum));
     let asked = Case::new(Site { compute: Compute::Tf32, ..Site::linear(64, 1024, DType::F32) }, 4);
     asked.accepts(&asked.run(sum));
+}
+
+/// A problem with 8-bit operands and factors; 9 blocks of K (padded to 12) and 2 of N where `k` is 1152.
+fn eight_bit(dtype: DType, scale: ScaleMode, k: u32) -> Case {
+    Case::new(Site { scale, ..Site::linear(256, k, dtype).with_out(DType::Bf16) }, 4)
+}
+
+impl Case {
+    /// All outputs, by a kernel that takes the first `kept` of K in blocks of 128, multiplies each block's sum with what
+    /// `factor` says for (row, column, block), and rounds once.
+    fn run_scaled(&self, kept: usize, factor: impl Fn(usize, usize, usize) -> f32) -> Vec<f32> {
+        let out = Float::of(self.problem.gemm().unwrap().site.out).unwrap();
+        let mut outputs = Vec::new();
+        for (i, x) in self.x.iter().enumerate() {
+            for (j, w) in self.w.iter().enumerate() {
+                let blocks = x[..kept].chunks(128).zip(w[..kept].chunks(128)).enumerate();
+                let sum = blocks.fold(0.0f32, |sum, (block, (x, w))| blocked(x, w).mul_add(factor(i, j, block), sum));
+                outputs.push(out.round(sum.into()));
+            }
+        }
+        outputs
+    }
+
+    fn k(&self) -> usize {
+        self.problem.gemm().unwrap().site.k as usize
+    }
+}
+
+const EIGHT_BIT: [DType; 4] = [DType::F8E4m3Fn, DType::F8E4m3Fnuz, DType::F8E5m2, DType::F8E5m2Fnuz];
+
+#[test]
+fn eight_bit_kernels_pass_with_all_of_k_and_not_without_a_64th() {
+    for dtype in EIGHT_BIT {
+        for scale in [ScaleMode::None, ScaleMode::Tensor, ScaleMode::TokenChannel, ScaleMode::Block128] {
+            for k in [1152, 4096] {
+                let case = eight_bit(dtype, scale, k);
+                let factor = |i: usize, j: usize, block: usize| {
+                    case.data.scales.as_ref().map_or(1.0, |scales| scales.factor(i, j, block) as f32)
+                };
+                case.accepts(&case.run_scaled(case.k(), factor));
+                case.rejects(&case.run_scaled(case.k() - case.k() / 64, factor));
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_factors_of_tensors_tokens_and_channels_are_rejected() {
+    let case = eight_bit(DType::F8E4m3Fn, ScaleMode::Tensor, 1152);
+    let scales = case.data.scales.as_ref().unwrap();
+    let (x, w) = (scales.x()[0], scales.w()[0]);
+    case.accepts(&case.run_scaled(1152, |_, _, _| x * w));
+    for wrong in [x, w, x * x, w * w, 1.0, x / w] {
+        case.rejects(&case.run_scaled(1152, |_, _, _| wrong));
+    }
+    let case = eight_bit(DType::F8E4m3Fnuz, ScaleMode::TokenChannel, 1152);
+    let scales = case.data.scales.as_ref().unwrap();
+    let (x, w) = (scales.x(), scales.w());
+    case.accepts(&case.run_scaled(1152, |i, j, _| x[i] * w[j]));
+    case.rejects(&case.run_scaled(1152, |_, j, _| x[0] * w[j]));
+    case.rejects(&case.run_scaled(1152, |i, j, _| x[(i + 1) % 4] * w[j]));
+    case.rejects(&case.run_scaled(1152, |i, j, _| x[i] * w[(j + 1) % 256]));
+    case.rejects(&case.run_scaled(1152, |i, j, _| x[i] * w[j / 128 * 128]));
+    // One token, or one channel, is enough.
+    case.rejects(&case.run_scaled(1152, |i, j, _| if i == 3 { x[2] * w[j] } else { x[i] * w[j] }));
+    case.rejects(&case.run_scaled(1152, |i, j, _| if j == 255 { x[i] * w[0] } else { x[i] * w[j] }));
+}
+
+#[test]
+fn wrong_factors_of_blocks_are_rejected() {
+    let case = eight_bit(DType::F8E4m3Fn, ScaleMode::Block128, 1152);
+    let scales = case.data.scales.as_ref().unwrap();
+    let (x, w) = (scales.x(), scales.w());
+    assert_eq!((x.len(), w.len()), (9 * 4, 2 * 12));
+    // The layout as it is documented: tokens together in x, blocks of K together and padded in w.
+    let right = |i: usize, j: usize, block: usize| x[block * 4 + i] * w[j / 128 * 12 + block];
+    case.accepts(&case.run_scaled(1152, right));
+    let wrongs: [&dyn Fn(usize, usize, usize) -> f32; 6] = [
+        &|i, j, block| x[i * 9 + block] * w[j / 128 * 12 + block],
+        &|i, j, block| x[block * 4 + i] * w[j / 128 * 9 + block],
+        &|i, j, block| x[block * 4 + i] * w[block * 2 + j / 128],
+        &|i, _, block| x[block * 4 + i] * w[block],
+        &|i, j, block| right(i, j, (block + 1) % 9),
+        &|i, j, _| right(i, j, 0),
+    ];
+    for (number, wrong) in wrongs.iter().enumerate() {
+        let figures = case.judge(&case.run_scaled(1152, wrong));
+        assert!(figures.max_over_bound > 1.0, "number {number}: {figures:?}");
+    }
+    // The last block's alone, of one token.
+    case.rejects(&case.run_scaled(1152, |i, j, block| right(i, j, if (i, block) == (3, 8) { 7 } else { block })));
+}
+
+/// Instructions of 32 products that keep 14 bits of the accumulator: a caricature of 8-bit matrix cores.
+fn fourteen_bits(x: &[f32], w: &[f32]) -> f32 {
+    x.chunks(32).zip(w.chunks(32)).fold(0.0f32, |sum, (x, w)| {
+        let exact = f64::from(sum) + x.iter().zip(w).map(|(&x, &w)| f64::from(x) * f64::from(w)).sum::<f64>();
+        f32::from_bits((exact as f32).to_bits() & !0x3FF)
+    })
+}
+
+#[test]
+fn sums_in_14_bits_pass_where_fast_accumulation_was_asked_only() {
+    let site = Site::linear(256, 8192, DType::F8E4m3Fn).with_out(DType::F32);
+    let strict = Case::new(site, 4);
+    strict.rejects(&strict.run(fourteen_bits));
+    let promoted =
+        |x: &[f32], w: &[f32]| x.chunks(128).zip(w.chunks(128)).map(|(x, w)| fourteen_bits(x, w)).sum::<f32>();
+    strict.accepts(&strict.run(promoted));
+    let fast = Case::new(Site { fast_accumulation: true, ..site }, 4);
+    fast.accepts(&fast.run(fourteen_bits));
+    fast.rejects(&fast.run(|x, w| fourteen_bits(&x[..8192 - 128], &w[..8192 - 128])));
 }
 
 #[test]

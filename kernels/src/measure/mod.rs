@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`float`] | floating-point types, 8-bit ones too, whose values the host can make and read |
 //! | [`scales`] | the factors of scaled problems |
+//! | [`layout`] | where the rows of a matrix, or of a strided batch of them, lie in memory |
 //! | [`data`] | operands: N(0,1)-like, asymmetric, made row by row from a seed, so that no host copy is kept |
 //! | [`reference`](mod@reference) | what the outputs should be, in f64, and the norms that scale an error |
 //! | [`gate`] | the error bound with its derivation, AITER's error ratio, "no worse than the baseline" |
@@ -15,6 +16,7 @@ pub mod bench;
 pub mod data;
 pub mod float;
 pub mod gate;
+pub mod layout;
 mod packs;
 pub mod reference;
 pub(crate) mod rng;

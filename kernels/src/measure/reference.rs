@@ -8,9 +8,10 @@
 //! least two strips wide and high is always seen.
 
 use tgemm_db::Problem;
-use tgemm_db::problem::{Activation, Gemm};
+use tgemm_db::problem::{Activation, Gemm, Site};
 
-use super::data::Data;
+use super::data::{Data, Matrix};
+use super::layout::Place;
 use super::rng::Rng;
 use super::scales::BLOCK;
 use crate::Error;
@@ -20,6 +21,9 @@ pub const MACS_MAX: u64 = 1 << 26;
 
 /// Most outputs of one reference, so that K = 1 does not fill the memory.
 pub const OUTPUTS_MAX: u64 = 1 << 20;
+
+/// Most products of a batch that are sampled.
+pub const BATCHES_MAX: u32 = 16;
 
 /// One output as it should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,28 +37,35 @@ pub struct Cell {
     pub stages: f64,
 }
 
-/// The outputs that are checked: all of `rows` x `cols`.
+/// The outputs that are checked: all of `batches` x `rows` x `cols`.
 #[derive(Clone, Debug)]
 pub struct Reference {
+    /// Products of the batch, ascending; 0 where there is no batch.
+    pub batches: Vec<u32>,
     /// Rows of the output, ascending.
     pub rows: Vec<u32>,
     /// Columns of the output, ascending.
     pub cols: Vec<u32>,
-    /// One for each of `rows` and `cols`, row after row.
+    /// One for each of `batches`, `rows` and `cols`, row after row.
     pub cells: Vec<Cell>,
 }
 
-/// How many rows and columns to check: all, or as near to a square as the limits allow; always at least 2 of each.
-pub fn sample_counts(m: u32, n: u32, k: u32) -> (u32, u32) {
-    let outputs = (MACS_MAX / u64::from(k.max(1))).clamp(4, OUTPUTS_MAX);
+/// How many products, rows and columns to check: all, or as near to a square as the limits allow; always at least 2 of each.
+pub fn sample_counts(batch: u32, m: u32, n: u32, k: u32) -> (u32, u32, u32) {
+    let outputs = (MACS_MAX / u64::from(k.max(1))).clamp(8, OUTPUTS_MAX);
+    if u64::from(m).saturating_mul(n.into()).saturating_mul(batch.into()) <= outputs {
+        return (batch, m, n);
+    }
+    let batches = batch.min(BATCHES_MAX);
+    let outputs = (outputs / u64::from(batches)).max(4);
     if u64::from(m) * u64::from(n) <= outputs {
-        return (m, n);
+        return (batches, m, n);
     }
     let share = |extent: u32, other: u32| (outputs / u64::from(other.max(1))).clamp(2, u64::from(extent.max(2))) as u32;
     let rows = m.min(outputs.isqrt() as u32);
     let cols = share(n, rows).min(n);
     // What the columns left over, where there are few of them, goes to the rows.
-    (share(m, cols).min(m), cols)
+    (batches, share(m, cols).min(m), cols)
 }
 
 /// `count` of `0..extent`, ascending: the first, the last, and one in each of the equal strips between.
@@ -167,42 +178,56 @@ impl Reference {
     /// The reference of `problem` on `data`; `seed` picks the sample. [`Error::Unsupported`] for what is no GEMM.
     pub fn new(problem: &Problem, data: &Data, seed: u64) -> Result<Reference, Error> {
         let Gemm { m, site } = crate::gemm_of(problem)?;
-        let (row_count, col_count) = sample_counts(*m, site.n, site.k);
+        let (batch_count, row_count, col_count) = sample_counts(site.batch.count, *m, site.n, site.k);
         let mut rng = Rng::new(seed, 5);
         let rows = strata(*m, row_count, &mut rng);
         let cols = strata(site.n, col_count, &mut rng);
-        let x = |row: u32, out: &mut Vec<f32>| match site.trans.x() {
-            true => data.x.col(row as usize, out),
-            false => data.x.row(row as usize, out),
-        };
-        let w = |col: u32, out: &mut Vec<f32>| match site.trans.w() {
-            true => data.w.col(col as usize, out),
-            false => data.w.row(col as usize, out),
-        };
-        let cell = |i: usize, j: usize, x: &[f32], w: &[f32]| {
-            let product = scaled_dot(data, (rows[i], cols[j]), x, w);
-            finish(site.activation, data, (rows[i], cols[j]), product)
-        };
-        // The vectors of the shorter side are held, those of the longer are made one at a time.
-        let is_by_column = rows.len() <= cols.len();
-        let passes = match is_by_column {
-            true => pass(&held(&rows, &x), &cols, &w, &|i, j, x, w| cell(i, j, x, w)),
-            false => pass(&held(&cols, &w), &rows, &x, &|j, i, w, x| cell(i, j, x, w)),
-        };
-        let cells = match is_by_column {
-            true => (0..rows.len()).flat_map(|i| passes.iter().map(move |column| column[i])).collect(),
-            false => passes.concat(),
-        };
-        Ok(Reference { rows, cols, cells })
+        let batches = strata(site.batch.count, batch_count, &mut rng);
+        let cells = batches.iter().flat_map(|&batch| cells(site, data, batch, (&rows, &cols))).collect();
+        Ok(Reference { batches, rows, cols, cells })
+    }
+
+    /// Where cell `index` lies.
+    pub(super) fn place(&self, index: usize) -> Place {
+        let (row, col) = (index / self.cols.len(), index % self.cols.len());
+        let batch = self.batches[row / self.rows.len()];
+        // One product sampled is the only one: of a batch there are at least two.
+        let matrix = (self.batches.len() > 1).then_some(batch);
+        Place { matrix, row: self.rows[row % self.rows.len()], col: self.cols[col] }
     }
 }
 
-/// The output at (row, column) from its product.
-fn finish(activation: Activation, data: &Data, (row, col): (u32, u32), (sum, square): (f64, f64)) -> Cell {
+/// The outputs of product `batch` at `rows` x `cols`.
+fn cells(site: &Site, data: &Data, batch: u32, (rows, cols): (&[u32], &[u32])) -> Vec<Cell> {
+    let (of_x, of_w) = (data.x.of_batch(batch), data.w.of_batch(batch));
+    let x = |row: u32, out: &mut Vec<f32>| match site.trans.x() {
+        true => of_x.col(row as usize, out),
+        false => of_x.row(row as usize, out),
+    };
+    let w = |col: u32, out: &mut Vec<f32>| match site.trans.w() {
+        true => of_w.col(col as usize, out),
+        false => of_w.row(col as usize, out),
+    };
+    let cell = |i: usize, j: usize, x: &[f32], w: &[f32]| {
+        let product = scaled_dot(data, (rows[i], cols[j]), x, w);
+        finish(site.activation, data, (batch, rows[i], cols[j]), product)
+    };
+    // The vectors of the shorter side are held, those of the longer are made one at a time.
+    if rows.len() <= cols.len() {
+        let columns = pass(&held(rows, &x), cols, &w, &|i, j, x, w| cell(i, j, x, w));
+        (0..rows.len()).flat_map(|i| columns.iter().map(move |column| column[i])).collect()
+    } else {
+        pass(&held(cols, &w), rows, &x, &|j, i, w, x| cell(i, j, x, w)).concat()
+    }
+}
+
+/// The output at (product of the batch, row, column) from its sum.
+fn finish(activation: Activation, data: &Data, (batch, row, col): (u32, u32, u32), (sum, square): (f64, f64)) -> Cell {
     let (alpha, beta) = (f64::from(data.alpha), f64::from(data.beta));
     let product = alpha * sum;
-    let bias = data.bias.as_ref().map_or(0.0, |bias| f64::from(bias.value(0, col as usize)));
-    let old = data.c.as_ref().map_or(0.0, |c| beta * f64::from(c.value(row as usize, col as usize)));
+    let bias = data.bias.as_ref().map_or(0.0, |bias| f64::from(bias.of_batch(0).value(0, col as usize)));
+    let old = |c: &Matrix| beta * f64::from(c.of_batch(batch).value(row as usize, col as usize));
+    let old = data.c.as_ref().map_or(0.0, old);
     let before = product + bias + old;
     let value = activate(activation, before);
     let mut stages = value.abs();

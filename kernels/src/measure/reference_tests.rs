@@ -2,24 +2,24 @@ use super::super::rng::Rng;
 use super::*;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tgemm_db::problem::{Leading, Scalar, Trans};
+use tgemm_db::problem::{Batch, Leading, Scalar, Trans};
 use tgemm_db::{DType, Site};
 
 /// Every output, straight from the definition.
 fn naive(problem: &Problem, data: &Data) -> Vec<f64> {
     let Gemm { m, site } = *problem.gemm().unwrap();
     let mut outputs = Vec::new();
-    for i in 0..m as usize {
+    for (b, i) in (0..site.batch.count).flat_map(|b| (0..m as usize).map(move |i| (b, i))) {
         for j in 0..site.n as usize {
             let mut sum = 0.0;
             for k in 0..site.k as usize {
-                let x = if site.trans.x() { data.x.value(k, i) } else { data.x.value(i, k) };
-                let w = if site.trans.w() { data.w.value(k, j) } else { data.w.value(j, k) };
+                let x = if site.trans.x() { data.x.of_batch(b).value(k, i) } else { data.x.of_batch(b).value(i, k) };
+                let w = if site.trans.w() { data.w.of_batch(b).value(k, j) } else { data.w.of_batch(b).value(j, k) };
                 sum += f64::from(x) * f64::from(w);
             }
             let mut v = f64::from(data.alpha) * sum;
-            v += data.bias.as_ref().map_or(0.0, |bias| f64::from(bias.value(0, j)));
-            v += data.c.as_ref().map_or(0.0, |c| f64::from(data.beta) * f64::from(c.value(i, j)));
+            v += data.bias.as_ref().map_or(0.0, |bias| f64::from(bias.of_batch(0).value(0, j)));
+            v += data.c.as_ref().map_or(0.0, |c| f64::from(data.beta) * f64::from(c.of_batch(b).value(i, j)));
             outputs.push(match site.activation {
                 Activation::None => v,
                 Activation::Relu => v.max(0.0),
@@ -46,12 +46,18 @@ fn any_problem() -> impl Strategy<Value = Problem> {
     let sizes = (1u32..9, 1u32..20, 1u32..40);
     let dtypes = select(vec![DType::F32, DType::F16, DType::Bf16]);
     let words = (select(Trans::ALL), select(Scalar::ALL), select(Scalar::ALL), select(super::super::data::CHECKED));
-    (sizes, dtypes, words, any::<bool>(), 0u32..3).prop_map(|((m, n, k), dtype, words, bias, pad)| {
-        let (trans, alpha, beta, activation) = words;
+    let batches = (1u32..4, any::<bool>(), any::<bool>());
+    (sizes, dtypes, words, any::<bool>(), 0u32..3, batches).prop_map(|(sizes, dtype, words, bias, pad, batch)| {
+        let ((m, n, k), (trans, alpha, beta, activation)) = (sizes, words);
         let ld =
             Leading { x: if trans.x() { m } else { k } + pad, w: if trans.w() { n } else { k } + pad, out: n + pad };
         let bias = bias.then_some(dtype);
-        Site { trans, alpha, beta, activation, bias, ld, ..Site::linear(n, k, dtype) }.at(m).into()
+        let plain = Site { trans, alpha, beta, activation, bias, ld, ..Site::linear(n, k, dtype) };
+        let (count, shares_x, shares_w) = batch;
+        // Long enough for matrices in any storage.
+        let stride = |shares: bool| if shares { 0 } else { u64::from((m + n + k + 3) * (m + n + k + 3)) };
+        let batch = Batch { count, stride_x: stride(shares_x), stride_w: stride(shares_w), stride_out: stride(false) };
+        Site { batch, ..plain }.at(m).into()
     })
 }
 
@@ -86,12 +92,14 @@ proptest! {
     }
 
     #[test]
-    fn counts_keep_the_limits(m in 1u32..100_000, n in 1u32..300_000, k in 1u32..200_000) {
-        let (rows, cols) = sample_counts(m, n, k);
+    fn counts_keep_the_limits(m in 1u32..100_000, n in 1u32..300_000, k in 1u32..200_000, batch in 1u32..2000) {
+        let (batches, rows, cols) = sample_counts(batch, m, n, k);
+        prop_assert!((batches == batch || batches == BATCHES_MAX) && batches >= 2.min(batch));
         prop_assert!((1..=m).contains(&rows) && (1..=n).contains(&cols));
         prop_assert!(rows >= 2.min(m) && cols >= 2.min(n));
-        let outputs = u64::from(rows) * u64::from(cols);
-        prop_assert!(outputs <= OUTPUTS_MAX && (outputs <= 4 || outputs * u64::from(k) <= MACS_MAX));
+        let outputs = u64::from(rows) * u64::from(cols) * u64::from(batches);
+        let least = 4 * u64::from(batches);
+        prop_assert!(outputs <= OUTPUTS_MAX && (outputs <= least || outputs * u64::from(k) <= MACS_MAX));
     }
 }
 
@@ -108,7 +116,27 @@ fn a_large_decode_problem_is_sampled_in_time() {
     // A few by definition.
     for at in [0, 4000, 8191] {
         let col = reference.cols[at] as usize;
-        let want: f64 = (0..8192).map(|k| f64::from(data.x.value(0, k)) * f64::from(data.w.value(col, k))).sum();
+        let want: f64 = (0..8192)
+            .map(|k| f64::from(data.x.of_batch(0).value(0, k)) * f64::from(data.w.of_batch(0).value(col, k)))
+            .sum();
         assert!((reference.cells[at].value - want).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn a_large_batch_is_sampled_at_both_ends_and_between() {
+    let batch = Batch { count: 256, stride_x: 64 * 128, stride_w: 128 * 512, stride_out: 64 * 512 };
+    let problem = Problem::from(Site { batch, ..Site::linear(512, 128, DType::Bf16) }.at(64));
+    let data = Data::new(&problem, 1).unwrap();
+    let reference = Reference::new(&problem, &data, 1).unwrap();
+    assert_eq!((reference.batches.len(), reference.rows.len(), reference.cols.len()), (16, 64, 512));
+    assert_eq!((reference.batches[0], reference.batches[15]), (0, 255));
+    let per_batch = 64 * 512;
+    for (at, &batch) in reference.batches.iter().enumerate() {
+        let index = at * per_batch + 3 * 512 + 500;
+        assert_eq!(reference.place(index), Place { matrix: Some(batch), row: 3, col: 500 });
+        let (x, w) = (data.x.of_batch(batch), data.w.of_batch(batch));
+        let want: f64 = (0..128).map(|k| f64::from(x.value(3, k)) * f64::from(w.value(500, k))).sum();
+        assert!((reference.cells[index].value - want).abs() < 1e-9);
     }
 }

@@ -51,6 +51,10 @@ impl Scales {
         if site.scale_dtype != DType::F32 {
             return Err(Error::unsupported(format!("scales of type {} cannot be made yet", site.scale_dtype)));
         }
+        if site.batch.count > 1 && site.scale != ScaleMode::Tensor {
+            // Whether each matrix has factors of its own, and how far apart they lie, is not part of a problem.
+            return Err(Error::unsupported(format!("batches with scales by {} cannot be checked", site.scale)));
+        }
         let (m, n, k_blocks) = (*m as usize, site.n as usize, (site.k as usize).div_ceil(BLOCK));
         let k_blocks_padded = k_blocks.next_multiple_of(BLOCK_PADDING);
         let (of_x, of_w) = match site.scale {

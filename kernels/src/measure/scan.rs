@@ -1,9 +1,12 @@
 //! One pass over an output as it lies in device memory: what was not written, is not finite, or was written where nothing
 //! belongs; a digest of every bit; and the cells that the reference knows.
 
+use std::ops::Range;
+
 use tgemm_db::Problem;
 
 use super::float::Float;
+use super::layout::{Layout, Layouts, Place};
 use super::reference::Reference;
 use crate::{Error, Surveyed};
 
@@ -17,43 +20,24 @@ pub const GUARD_BYTE: u8 = 0xC3;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// A cell still holds what it was prefilled with.
-    #[error("output [{row},{col}] was never written")]
-    Unwritten {
-        /// Its row.
-        row: u32,
-        /// Its column.
-        col: u32,
-    },
+    #[error("output {0} was never written")]
+    Unwritten(Place),
     /// A cell is not a number or infinite.
-    #[error("output [{row},{col}] is {value}")]
-    NotFinite {
-        /// Its row.
-        row: u32,
-        /// Its column.
-        col: u32,
-        /// What it holds.
-        value: f32,
-    },
+    #[error("output {0} is {1}")]
+    NotFinite(Place, f32),
     /// The gap after a row was written to.
-    #[error("memory between rows was written to, after row {row}")]
-    Gap {
-        /// The row before the gap.
-        row: u32,
-    },
+    #[error("memory between rows was written to, after output {0}")]
+    Gap(Place),
 }
 
-/// A scan under way. Feed it all rows in order, then take the parts.
+/// A scan under way. Feed it all stored rows in order, then take the parts.
 pub struct Scan<'a> {
     float: Float,
-    cols: usize,
-    row_bytes: usize,
+    layout: Layout,
+    is_batch: bool,
     prefilled: bool,
     reference: &'a Reference,
-    /// Rows fed so far.
-    row: u32,
-    /// Sampled rows gathered so far.
-    picked: usize,
-    /// The outputs at the reference's cells, in its order.
+    /// The outputs at the reference's cells, in its order; NaN where none was seen yet.
     pub outputs: Vec<f32>,
     /// The first fault.
     pub fault: Option<Fault>,
@@ -72,7 +56,7 @@ fn not_finite(float: Float, cell: &[u8]) -> bool {
 }
 
 /// Folds `bytes` into `digest`: multiply and rotate, eight bytes a step.
-fn fold(digest: u64, bytes: &[u8]) -> u64 {
+pub(super) fn fold(digest: u64, bytes: &[u8]) -> u64 {
     let step = |digest: u64, word: u64| (digest ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0u8; 8];
@@ -84,80 +68,98 @@ fn fold(digest: u64, bytes: &[u8]) -> u64 {
 impl<'a> Scan<'a> {
     /// A scan of `problem`'s output; `prefilled` says that cells held [`UNWRITTEN_BYTE`] before the launch.
     pub fn new(problem: &Problem, reference: &'a Reference, prefilled: bool) -> Result<Scan<'a>, Error> {
-        let site = &crate::gemm_of(problem)?.site;
-        let float = Float::of_output(site.out)?;
+        let gemm = crate::gemm_of(problem)?;
         Ok(Scan {
-            float,
-            cols: site.n as usize,
-            row_bytes: site.ldo() as usize * float.bytes(),
+            float: Float::of_output(gemm.site.out)?,
+            layout: Layouts::of(gemm)?.out,
+            is_batch: gemm.site.batch.count > 1,
             prefilled,
             reference,
-            row: 0,
-            picked: 0,
-            outputs: Vec::with_capacity(reference.cells.len()),
+            outputs: vec![f32::NAN; reference.cells.len()],
             fault: None,
             digest: 0,
         })
     }
 
-    /// Takes the next rows as stored; the length of `bytes` is a multiple of the row's.
-    pub fn rows(&mut self, bytes: &[u8]) {
-        let size = self.float.bytes();
-        for stored in bytes.chunks_exact(self.row_bytes) {
-            let (cells, gap) = stored.split_at(self.cols * size);
+    /// Takes the next stored rows with their gaps.
+    pub fn rows(&mut self, stored: Range<usize>, bytes: &[u8]) {
+        let layout = self.layout;
+        for span in layout.spans(stored, self.float.bytes()) {
+            let (cells, gap) = (&bytes[span.cells], &bytes[span.gap]);
             if self.fault.is_none() {
-                self.fault = self.first_fault(cells, gap);
+                self.fault = self.first_fault(span.stored, cells, gap);
             }
             self.digest = fold(self.digest, cells);
-            if self.reference.rows.get(self.picked) == Some(&self.row) {
-                self.sampled_row(stored);
-                self.picked += 1;
-            }
-            self.row += 1;
+            self.sampled_row(span.stored, cells);
         }
     }
 
-    /// Takes what a device found when it looked itself; the reference's rows are then fed by [`Scan::sampled_row`].
+    fn place(&self, stored: usize, col: usize) -> Place {
+        let (matrix, row) = self.layout.matrix_and_row(stored);
+        Place { matrix: self.is_batch.then_some(matrix as u32), row: row as u32, col: col as u32 }
+    }
+
+    /// The stored rows that hold what the reference knows.
+    pub fn sampled_rows(&self) -> Vec<usize> {
+        let Reference { batches, rows, .. } = self.reference;
+        let of_batch = |&batch: &u32| rows.iter().map(move |&row| self.layout.stored(batch as usize, row as usize));
+        batches.iter().flat_map(of_batch).collect()
+    }
+
+    /// Takes what a device found when it looked itself, numbered by stored rows; the reference's rows are then fed by
+    /// [`Scan::sampled_row`].
     pub fn surveyed(
         &mut self,
         found: &Surveyed,
-        mut value_at: impl FnMut(u32, u32) -> Result<f32, Error>,
+        mut value_at: impl FnMut(usize, usize) -> Result<f32, Error>,
     ) -> Result<(), Error> {
         self.digest = found.digest;
-        let cols = self.cols as u64;
-        let place = |cell: u64| ((cell / cols) as u32, (cell % cols) as u32);
+        let cols = self.layout.cols() as u64;
         // The first of all, as a pass over the rows would meet it: cells before the gap behind them.
         let cell = |found: Option<u64>| found.unwrap_or(u64::MAX);
         let (unwritten, not_finite) = (cell(found.unwritten), cell(found.not_finite));
         let first = unwritten.min(not_finite);
-        if let Some(row) = found.gap.filter(|row| first / cols > *row) {
-            self.fault = Some(Fault::Gap { row: row as u32 });
+        if let Some(stored) = found.gap.filter(|stored| first / cols > *stored) {
+            self.fault = Some(self.gap_after(stored as usize));
         } else if first != u64::MAX {
-            let (row, col) = place(first);
+            let (stored, col) = ((first / cols) as usize, (first % cols) as usize);
+            let place = self.place(stored, col);
             self.fault = Some(match first == unwritten {
-                true => Fault::Unwritten { row, col },
-                false => Fault::NotFinite { row, col, value: value_at(row, col)? },
+                true => Fault::Unwritten(place),
+                false => Fault::NotFinite(place, value_at(stored, col)?),
             });
         }
         Ok(())
     }
 
-    /// Takes the next of the reference's rows, whole, as stored.
-    pub fn sampled_row(&mut self, stored: &[u8]) {
+    /// Takes the cells of a stored row; those that the reference knows are kept.
+    pub fn sampled_row(&mut self, stored: usize, cells: &[u8]) {
+        let (matrix, row) = self.layout.matrix_and_row(stored);
+        let Reference { batches, rows, cols, .. } = self.reference;
+        let (Ok(batch), Ok(row)) = (batches.binary_search(&(matrix as u32)), rows.binary_search(&(row as u32))) else {
+            return;
+        };
         let size = self.float.bytes();
-        let decode = |&col: &u32| self.float.decode(&stored[col as usize * size..]);
-        self.outputs.extend(self.reference.cols.iter().map(decode));
+        let from = (batch * rows.len() + row) * cols.len();
+        for (output, &col) in self.outputs[from..].iter_mut().zip(cols) {
+            *output = self.float.decode(&cells[col as usize * size..]);
+        }
     }
 
-    fn first_fault(&self, cells: &[u8], gap: &[u8]) -> Option<Fault> {
-        let (size, row) = (self.float.bytes(), self.row);
+    fn gap_after(&self, stored: usize) -> Fault {
+        Fault::Gap(self.place(stored, self.layout.cols() - 1))
+    }
+
+    fn first_fault(&self, stored: usize, cells: &[u8], gap: &[u8]) -> Option<Fault> {
+        let size = self.float.bytes();
         if let Some(col) = cells.chunks_exact(size).position(|cell| not_finite(self.float, cell)) {
             let cell = &cells[col * size..(col + 1) * size];
             let unwritten = self.prefilled && cell.iter().all(|&byte| byte == UNWRITTEN_BYTE);
-            let (value, col) = (self.float.decode(cell), col as u32);
-            return Some(if unwritten { Fault::Unwritten { row, col } } else { Fault::NotFinite { row, col, value } });
+            let place = self.place(stored, col);
+            let value = self.float.decode(cell);
+            return Some(if unwritten { Fault::Unwritten(place) } else { Fault::NotFinite(place, value) });
         }
-        gap.iter().any(|&byte| byte != GUARD_BYTE).then_some(Fault::Gap { row })
+        gap.iter().any(|&byte| byte != GUARD_BYTE).then(|| self.gap_after(stored))
     }
 }
 

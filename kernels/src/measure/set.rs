@@ -1,13 +1,15 @@
 //! The operands of one problem in device memory: one warm `x`, rotated weights and outputs.
 
 use std::ffi::c_void;
+use std::ops::Range;
 
 use tgemm_db::Problem;
 use tgemm_db::problem::{Alignment, Site};
 
-use super::data::Data;
+use super::data::{Data, Matrix};
 use super::float::Float;
-use super::scan::{GUARD_BYTE, UNWRITTEN_BYTE};
+use super::layout::{Grid, Layout, Layouts};
+use super::scan::{GUARD_BYTE, UNWRITTEN_BYTE, fold};
 use super::zone::Zone;
 use crate::{Cell, Context, Error, Operands, Survey, Surveyed};
 
@@ -24,7 +26,8 @@ struct Output {
 /// Device copies of [`Data`]. Weights and outputs grow to the rotation's length when it is first needed.
 pub(super) struct OperandSet {
     site: Site,
-    out_rows: usize,
+    /// Of each output, and of its old output.
+    layout: Layout,
     shift: usize,
     x: Zone,
     bias: Option<Zone>,
@@ -36,12 +39,32 @@ pub(super) struct OperandSet {
 
 /// `values` in memory of their own, aligned as the allocator does.
 fn floats(context: &dyn Context, values: &[f32]) -> Result<Zone, Error> {
-    let mut zone = Zone::new(context, size_of_val(values), 0, 0)?;
-    zone.write(context, 4, |at, bytes| {
-        for (bytes, value) in bytes.chunks_exact_mut(4).zip(&values[at / 4..]) {
-            bytes.copy_from_slice(&value.to_ne_bytes());
-        }
-    })?;
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    let mut zone = Zone::new(context, bytes.len(), 0, 0)?;
+    zone.write_at(context, 0, &bytes)?;
+    Ok(zone)
+}
+
+/// Writes what `make` puts into each piece of stored rows.
+fn write(
+    context: &dyn Context,
+    zone: &mut Zone,
+    (layout, element_bytes): (&Layout, usize),
+    mut make: impl FnMut(Range<usize>, &mut [u8]),
+) -> Result<(), Error> {
+    let mut staging = Vec::new();
+    layout.pieces(element_bytes, |rows, bytes| {
+        staging.resize(bytes.len(), 0);
+        make(rows, &mut staging);
+        zone.write_at(context, bytes.start, &staging)
+    })
+}
+
+/// `matrix` in memory of its own, `shift` bytes past the allocator's alignment.
+fn stored(context: &dyn Context, matrix: &Matrix, shift: usize) -> Result<Zone, Error> {
+    let mut zone = Zone::new(context, matrix.stored_bytes(), 0, shift)?;
+    let lies = (matrix.layout(), matrix.element_bytes());
+    write(context, &mut zone, lies, |rows, bytes| matrix.fill(rows, bytes))?;
     Ok(zone)
 }
 
@@ -56,10 +79,6 @@ fn shift(align: Alignment, element_bytes: usize) -> usize {
     }
 }
 
-fn row_bytes(site: &Site) -> Result<usize, Error> {
-    Ok(site.ldo() as usize * Float::of(site.out)?.bytes())
-}
-
 impl OperandSet {
     /// One copy of everything.
     pub(super) fn new(context: &dyn Context, problem: &Problem, data: &Data) -> Result<OperandSet, Error> {
@@ -70,14 +89,10 @@ impl OperandSet {
             element_bytes = element_bytes.max(Float::of(dtype)?.bytes());
         }
         let shift = shift(gemm.site.align, element_bytes);
-        let matrix = |matrix: &super::data::Matrix| {
-            let mut zone = Zone::new(context, matrix.stored_bytes(), 0, shift)?;
-            zone.write(context, matrix.row_bytes(), |at, bytes| matrix.fill(at / matrix.row_bytes(), bytes))?;
-            Ok::<_, Error>(zone)
-        };
+        let matrix = |matrix: &Matrix| stored(context, matrix, shift);
         let mut set = OperandSet {
             site: gemm.site,
-            out_rows: gemm.m as usize,
+            layout: Layouts::of(gemm)?.out,
             shift,
             x: matrix(&data.x)?,
             bias: data.bias.as_ref().map(matrix).transpose()?,
@@ -98,16 +113,16 @@ impl OperandSet {
     pub(super) fn bytes_per_copy(problem: &Problem) -> Result<u64, Error> {
         let gemm = crate::gemm_of(problem)?;
         let site = &gemm.site;
-        let w_rows = if site.trans.w() { site.k } else { site.n };
-        let w = u64::from(w_rows) * u64::from(site.ldw()) * Float::of(site.w)?.bytes() as u64;
-        let out = u64::from(gemm.m) * row_bytes(site)? as u64;
+        let layouts = Layouts::of(gemm)?;
+        let bytes = |layout: Layout, dtype| Ok::<_, Error>((layout.elements() * Float::of(dtype)?.bytes()) as u64);
+        let (w, out) = (bytes(layouts.w, site.w)?, bytes(layouts.out, site.out)?);
         let c = if has_own_c(site) { out } else { 0 };
         Ok(w.saturating_add(out).saturating_add(c))
     }
 
     /// Memory of all that never grows: activations and bias.
     pub(super) fn fixed_bytes(data: &Data) -> u64 {
-        (data.x.stored_bytes() + data.bias.as_ref().map_or(0, super::data::Matrix::stored_bytes)) as u64
+        (data.x.stored_bytes() + data.bias.as_ref().map_or(0, Matrix::stored_bytes)) as u64
     }
 
     /// Device memory held.
@@ -132,14 +147,14 @@ impl OperandSet {
     /// Makes `copies` of the weights.
     pub(super) fn grow_weights(&mut self, context: &dyn Context, data: &Data, copies: usize) -> Result<(), Error> {
         while self.weights.len() < copies {
-            let mut zone = Zone::new(context, data.w.stored_bytes(), 0, self.shift)?;
-            match self.weights.first() {
-                Some(first) => zone.copy_from(context, first)?,
-                None => {
-                    let row_bytes = data.w.row_bytes();
-                    zone.write(context, row_bytes, |at, bytes| data.w.fill(at / row_bytes, bytes))?;
+            let zone = match self.weights.first() {
+                Some(first) => {
+                    let mut zone = Zone::new(context, data.w.stored_bytes(), 0, self.shift)?;
+                    zone.copy_from(context, first)?;
+                    zone
                 }
-            }
+                None => stored(context, &data.w, self.shift)?,
+            };
             self.weights.push(zone);
         }
         Ok(())
@@ -148,16 +163,12 @@ impl OperandSet {
     /// Makes `copies` of the outputs.
     pub(super) fn grow_outputs(&mut self, context: &dyn Context, data: &Data, copies: usize) -> Result<(), Error> {
         while self.outputs.len() < copies {
-            let row_bytes = row_bytes(&self.site)?;
-            let bytes = self.out_rows.saturating_mul(row_bytes);
+            let size = self.element_bytes()?;
+            let row_bytes = self.site.ldo() as usize * size;
             let guard = (4 * row_bytes).clamp(GUARD_BYTES_MIN, GUARD_BYTES_MAX).next_multiple_of(64);
-            let out = Zone::new(context, bytes, guard, self.shift)?;
+            let out = Zone::new(context, self.layout.elements() * size, guard, self.shift)?;
             let c = match &data.c {
-                Some(c) if has_own_c(&self.site) => {
-                    let mut zone = Zone::new(context, bytes, 0, self.shift)?;
-                    zone.write(context, row_bytes, |at, piece| c.fill(at / row_bytes, piece))?;
-                    Some(zone)
-                }
+                Some(c) if has_own_c(&self.site) => Some(stored(context, c, self.shift)?),
                 _ => None,
             };
             self.outputs.push(Output { out, c });
@@ -173,73 +184,110 @@ impl OperandSet {
 
     /// Puts output `index` into the state before a launch: cells unwritten or old, gaps and guards armed.
     pub(super) fn reset_output(&mut self, context: &dyn Context, data: &Data, index: usize) -> Result<(), Error> {
-        let row_bytes = row_bytes(&self.site)?;
-        let cells_bytes = self.site.n as usize * Float::of(self.site.out)?.bytes();
+        let size = self.element_bytes()?;
         let old = if OperandSet::prefills(data, &self.site) { None } else { data.c.as_ref() };
-        let out = &mut self.outputs[index].out;
+        let (layout, out) = (self.layout, &mut self.outputs[index].out);
         out.arm_guards(context)?;
-        if old.is_none() && cells_bytes == row_bytes {
+        if old.is_none() && layout.is_packed() {
             return out.fill_from(context, 0, UNWRITTEN_BYTE);
         }
-        out.write(context, row_bytes, |at, piece| {
+        write(context, out, (&layout, size), |rows, piece| {
             match old {
-                Some(c) => c.fill(at / row_bytes, piece),
+                Some(c) => c.fill(rows.clone(), piece),
                 None => piece.fill(UNWRITTEN_BYTE),
             }
-            piece.chunks_exact_mut(row_bytes).for_each(|row| row[cells_bytes..].fill(GUARD_BYTE));
+            layout.spans(rows, size).for_each(|span| piece[span.gap].fill(GUARD_BYTE));
         })
     }
 
-    /// Shows output `index`, some whole rows at a time, and counts the changed bytes of its guards (before, after).
+    fn element_bytes(&self) -> Result<usize, Error> {
+        Ok(Float::of(self.site.out)?.bytes())
+    }
+
+    /// Shows output `index`, some stored rows with their gaps at a time, and counts the changed bytes of its guards (before,
+    /// after).
     pub(super) fn read_output(
         &self,
         context: &dyn Context,
         index: usize,
-        look: impl FnMut(&[u8]),
+        mut look: impl FnMut(Range<usize>, &[u8]),
     ) -> Result<(usize, usize), Error> {
         let out = &self.outputs[index].out;
-        out.read(context, row_bytes(&self.site)?, look)?;
+        let mut staging = Vec::new();
+        self.layout.pieces(self.element_bytes()?, |rows, bytes| {
+            staging.resize(bytes.len(), 0);
+            out.read_at(context, bytes.start, &mut staging)?;
+            look(rows, &staging);
+            Ok(())
+        })?;
         out.broken_guards(context)
     }
 
-    /// What the device itself finds in output `index`; `None` where it cannot look.
+    /// What the device itself finds in output `index`, cells and gaps numbered by stored rows; `None` where it cannot look.
     pub(super) fn survey(
         &self,
         context: &dyn Context,
         index: usize,
         prefilled: bool,
     ) -> Result<Option<Surveyed>, Error> {
-        let cell = match Float::of_output(self.site.out)? {
-            Float::F32 => Cell::F32,
-            Float::F16 => Cell::F16,
-            Float::Bf16 => Cell::Bf16,
-            Float::F8(_) => return Ok(None),
+        let (Some(cell), Some(grids)) = (cell_of(Float::of_output(self.site.out)?), self.layout.grids()) else {
+            return Ok(None);
         };
+        let mut all = Surveyed { unwritten: None, not_finite: None, gap: None, digest: 0 };
+        for grid in &grids {
+            let Some(found) = self.survey_grid(context, index, grid, (cell, prefilled))? else { return Ok(None) };
+            // Grids come in the order of their numbers, so what was found first is first.
+            all.unwritten = all.unwritten.or(found.unwritten);
+            all.not_finite = all.not_finite.or(found.not_finite);
+            all.gap = all.gap.or(found.gap);
+            all.digest = fold(all.digest, &found.digest.to_le_bytes());
+        }
+        Ok(Some(all))
+    }
+
+    fn survey_grid(
+        &self,
+        context: &dyn Context,
+        index: usize,
+        grid: &Grid,
+        (cell, prefilled): (Cell, bool),
+    ) -> Result<Option<Surveyed>, Error> {
+        let (size, cols, out) = (self.element_bytes()?, self.layout.cols(), &self.outputs[index].out);
         let survey = Survey {
-            offset: 0,
-            rows: self.out_rows,
-            cols: self.site.n as usize,
-            row_bytes: row_bytes(&self.site)?,
+            offset: self.layout.start(grid.first) * size,
+            rows: grid.rows,
+            cols: grid.stored_in_row * cols,
+            row_bytes: grid.pitch * size,
             cell,
             prefill: prefilled.then_some(UNWRITTEN_BYTE),
             gap: GUARD_BYTE,
         };
-        self.outputs[index].out.survey(context, survey)
+        let Some(found) = out.survey(context, survey)? else { return Ok(None) };
+        let first_cell = (grid.first * cols) as u64;
+        let last_of = |row: u64| (grid.first + (row as usize + 1) * grid.stored_in_row - 1) as u64;
+        let tail = grid.tail.start * size..grid.tail.end * size;
+        let is_tail_whole = found.gap.is_some() || out.differing(context, tail, GUARD_BYTE)? == 0;
+        Ok(Some(Surveyed {
+            unwritten: found.unwritten.map(|cell| first_cell + cell),
+            not_finite: found.not_finite.map(|cell| first_cell + cell),
+            gap: if is_tail_whole { found.gap.map(last_of) } else { Some(last_of(grid.rows as u64 - 1)) },
+            digest: found.digest,
+        }))
     }
 
-    /// Shows each of `rows` of output `index`, one at a time.
+    /// Shows each of `stored` rows' cells of output `index`, one at a time.
     pub(super) fn read_rows(
         &self,
         context: &dyn Context,
         index: usize,
-        rows: &[u32],
-        mut look: impl FnMut(&[u8]),
+        stored: impl IntoIterator<Item = usize>,
+        mut look: impl FnMut(usize, &[u8]),
     ) -> Result<(), Error> {
-        let row_bytes = row_bytes(&self.site)?;
-        let mut row = vec![0; row_bytes];
-        for &number in rows {
-            self.outputs[index].out.read_at(context, number as usize * row_bytes, &mut row)?;
-            look(&row);
+        let size = self.element_bytes()?;
+        let mut cells = vec![0; self.layout.cols() * size];
+        for number in stored {
+            self.outputs[index].out.read_at(context, self.layout.start(number) * size, &mut cells)?;
+            look(number, &cells);
         }
         Ok(())
     }
@@ -269,6 +317,16 @@ impl OperandSet {
             beta: data.beta,
             ..Operands::default()
         }
+    }
+}
+
+/// How a device calls the elements of an output.
+fn cell_of(float: Float) -> Option<Cell> {
+    match float {
+        Float::F32 => Some(Cell::F32),
+        Float::F16 => Some(Cell::F16),
+        Float::Bf16 => Some(Cell::Bf16),
+        Float::F8(_) => None,
     }
 }
 

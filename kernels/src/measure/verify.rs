@@ -43,9 +43,9 @@ struct Seen {
 
 impl std::fmt::Display for Worst {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Worst { row, col, got, want, bound } = self;
+        let Worst { place, got, want, bound } = self;
         let error = (got - want).abs();
-        write!(f, "output [{row},{col}] is {got}, should be {want:.9}: off by {error:.3e}, allowed {bound:.3e}")
+        write!(f, "output {place} is {got}, should be {want:.9}: off by {error:.3e}, allowed {bound:.3e}")
     }
 }
 
@@ -149,16 +149,17 @@ impl Bench {
         let prefilled = OperandSet::prefills(&self.data, &crate::gemm_of(&self.problem)?.site);
         let mut scan = Scan::new(&self.problem, &self.reference, prefilled)?;
         let (before, after) = match self.set.survey(context, 0, prefilled)? {
-            None => self.set.read_output(context, 0, |rows| scan.rows(rows))?,
+            None => self.set.read_output(context, 0, |rows, bytes| scan.rows(rows, bytes))?,
             Some(found) => {
                 let float = Float::of_output(crate::gemm_of(&self.problem)?.site.out)?;
-                scan.surveyed(&found, |row, col| {
+                scan.surveyed(&found, |stored, col| {
                     let mut value = f32::NAN;
-                    let decode = |stored: &[u8]| value = float.decode(&stored[col as usize * float.bytes()..]);
-                    self.set.read_rows(context, 0, &[row], decode)?;
+                    let decode = |_, cells: &[u8]| value = float.decode(&cells[col * float.bytes()..]);
+                    self.set.read_rows(context, 0, [stored], decode)?;
                     Ok(value)
                 })?;
-                self.set.read_rows(context, 0, &self.reference.rows, |stored| scan.sampled_row(stored))?;
+                let sampled = scan.sampled_rows();
+                self.set.read_rows(context, 0, sampled, |stored, cells| scan.sampled_row(stored, cells))?;
                 self.set.broken_guards(context, 0)?
             }
         };

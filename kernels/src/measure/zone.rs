@@ -1,6 +1,7 @@
 //! A piece of device memory between two guards.
 
 use std::ffi::c_void;
+use std::ops::Range;
 
 use super::scan::GUARD_BYTE;
 use crate::{Buffer, Cell, Context, Error, Survey, Surveyed};
@@ -14,23 +15,6 @@ pub(super) struct Zone {
     offset: usize,
     bytes: usize,
     guard: usize,
-}
-
-/// Calls `each` with (offset, length) of the pieces of `bytes`, at most [`STAGING_BYTES`] long and a multiple of `unit`.
-pub(super) fn pieces(
-    bytes: usize,
-    unit: usize,
-    mut each: impl FnMut(usize, usize) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let unit = unit.max(1);
-    let step = (STAGING_BYTES / unit).max(1) * unit;
-    let mut at = 0;
-    while at < bytes {
-        let take = step.min(bytes - at);
-        each(at, take)?;
-        at += take;
-    }
-    Ok(())
 }
 
 impl Zone {
@@ -52,31 +36,9 @@ impl Zone {
         self.bytes
     }
 
-    /// Writes what `make` puts into each piece; pieces are multiples of `unit`.
-    pub(super) fn write(
-        &mut self,
-        context: &dyn Context,
-        unit: usize,
-        mut make: impl FnMut(usize, &mut [u8]),
-    ) -> Result<(), Error> {
-        let mut staging = Vec::new();
-        let (bytes, offset) = (self.bytes, self.offset);
-        pieces(bytes, unit, |at, take| {
-            staging.resize(take, 0);
-            make(at, &mut staging);
-            context.write(&mut self.buffer, offset + at, &staging)
-        })
-    }
-
-    /// Shows each piece to `look`; pieces are multiples of `unit`.
-    pub(super) fn read(&self, context: &dyn Context, unit: usize, mut look: impl FnMut(&[u8])) -> Result<(), Error> {
-        let mut staging = Vec::new();
-        pieces(self.bytes, unit, |at, take| {
-            staging.resize(take, 0);
-            context.read(&self.buffer, self.offset + at, &mut staging)?;
-            look(&staging);
-            Ok(())
-        })
+    /// Writes `bytes` at `at`.
+    pub(super) fn write_at(&mut self, context: &dyn Context, at: usize, bytes: &[u8]) -> Result<(), Error> {
+        context.write(&mut self.buffer, self.offset + at, bytes)
     }
 
     /// Sets every byte from `from` on to `byte`.
@@ -109,28 +71,33 @@ impl Zone {
 
     /// Bytes of the guards that were changed: (before, after).
     pub(super) fn broken_guards(&self, context: &dyn Context) -> Result<(usize, usize), Error> {
-        let mut seen = vec![0; self.guard];
-        let mut broken = |at: usize| {
-            context.read(&self.buffer, at, &mut seen)?;
-            Ok::<_, Error>(seen.iter().filter(|&&byte| byte != GUARD_BYTE).count())
-        };
-        Ok((broken(self.offset - self.guard)?, broken(self.offset + self.bytes)?))
+        let before = self.changed(context, self.offset - self.guard, self.guard, GUARD_BYTE)?;
+        Ok((before, self.changed(context, self.offset + self.bytes, self.guard, GUARD_BYTE)?))
     }
 
     /// Bytes from `from` on that are not `byte`.
     pub(super) fn differing_from(&self, context: &dyn Context, from: usize, byte: u8) -> Result<usize, Error> {
+        self.differing(context, from..self.bytes.max(from), byte)
+    }
+
+    /// Bytes within `range` that are not `byte`.
+    pub(super) fn differing(&self, context: &dyn Context, range: Range<usize>, byte: u8) -> Result<usize, Error> {
+        self.changed(context, self.offset + range.start, range.len(), byte)
+    }
+
+    /// Bytes of `len` at `at` of the buffer that are not `byte`.
+    fn changed(&self, context: &dyn Context, at: usize, len: usize, byte: u8) -> Result<usize, Error> {
         // One row without cells: all of it is gap. Only where something is wrong is it worth reading.
-        let row_bytes = self.bytes.saturating_sub(from);
-        let asked = Survey { offset: from, rows: 1, cols: 0, row_bytes, cell: Cell::F32, prefill: None, gap: byte };
-        if let Some(Surveyed { gap: None, .. }) = self.survey(context, asked)? {
+        let asked = Survey { offset: at, rows: 1, cols: 0, row_bytes: len, cell: Cell::F32, prefill: None, gap: byte };
+        if let Some(Surveyed { gap: None, .. }) = context.survey(&self.buffer, &asked)? {
             return Ok(0);
         }
-        let (mut at, mut count) = (0, 0);
-        self.read(context, 1, |piece| {
-            let skip = from.saturating_sub(at).min(piece.len());
-            count += piece[skip..].iter().filter(|&&seen| seen != byte).count();
-            at += piece.len();
-        })?;
+        let (mut staging, mut count) = (Vec::new(), 0);
+        for from in (0..len).step_by(STAGING_BYTES) {
+            staging.resize(STAGING_BYTES.min(len - from), 0);
+            context.read(&self.buffer, at + from, &mut staging)?;
+            count += staging.iter().filter(|&&seen| seen != byte).count();
+        }
         Ok(count)
     }
 }

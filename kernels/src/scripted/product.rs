@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use tgemm_db::problem::{Gemm, Scalar, ScaleMode};
+use tgemm_db::problem::{Gemm, Scalar, ScaleMode, Site};
 
 use crate::measure::float::Float;
 use crate::measure::reference::activate;
@@ -48,19 +48,48 @@ unsafe fn vector(base: *const c_void, float: Float, row: usize, k: usize, ld: us
     (0..k).map(|i| unsafe { element(base, float, at(i)) }).collect()
 }
 
-/// The weights as rows of K f32, packed.
+/// The operands of product `batch` of a batch: shared ones stay where they are.
+fn item(gemm: &Gemm, types: Types, io: &Operands, (batch, packed): (u32, bool)) -> Operands {
+    let Site { batch: strides, n, k, .. } = gemm.site;
+    let bytes = |stride: u64, float: Float| stride as usize * batch as usize * float.bytes();
+    let stride_w = match (strides.stride_w, packed) {
+        (0, _) | (_, false) => bytes(strides.stride_w, types.w),
+        _ => bytes(u64::from(n) * u64::from(k), Float::F32),
+    };
+    let out = bytes(strides.stride_out, types.out);
+    Operands {
+        x: io.x.wrapping_byte_add(bytes(strides.stride_x, types.x)),
+        w: io.w.wrapping_byte_add(stride_w),
+        c: io.c.wrapping_byte_add(out),
+        out: io.out.wrapping_byte_add(out),
+        ..*io
+    }
+}
+
+/// The weights as rows of K f32, packed, matrix after matrix.
 ///
 /// # Safety
 /// `w` points to the weights of the problem.
 pub(super) unsafe fn pack(gemm: &Gemm, types: Types, w: *const c_void) -> Vec<f32> {
     let site = &gemm.site;
     let (k, ld) = (site.k as usize, site.ldw() as usize);
-    // SAFETY: every row lies within the weights.
-    (0..site.n as usize).flat_map(|row| unsafe { vector(w, types.w, row, k, ld, site.trans.w()) }).collect()
+    let matrices = if site.batch.stride_w == 0 { 1 } else { site.batch.count };
+    let matrix = |batch: u32| {
+        let w = item(gemm, types, &Operands { w, ..Operands::default() }, (batch, false)).w;
+        // SAFETY: every row lies within the weights.
+        (0..site.n as usize).flat_map(move |row| unsafe { vector(w, types.w, row, k, ld, site.trans.w()) })
+    };
+    (0..matrices).flat_map(matrix).collect()
 }
 
-/// Where output (row, col) lies, bytes from the start.
-pub(super) fn out_offset(gemm: &Gemm, types: Types, row: u32, col: u32) -> usize {
+/// Where the last output of product `batch` lies, bytes from the start of all.
+pub(super) fn last_offset(gemm: &Gemm, types: Types, batch: u32) -> usize {
+    let matrix = batch as usize * gemm.site.batch.stride_out as usize * types.out.bytes();
+    matrix + offset(gemm, types, gemm.m - 1, gemm.site.n - 1)
+}
+
+/// Where output (row, col) lies, bytes from the start of its matrix.
+fn offset(gemm: &Gemm, types: Types, row: u32, col: u32) -> usize {
     (row as usize * gemm.site.ldo() as usize + col as usize) * types.out.bytes()
 }
 
@@ -75,13 +104,27 @@ pub(super) unsafe fn store(out: *mut c_void, offset: usize, float: Float, value:
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast::<u8>().add(offset), bytes.len()) };
 }
 
-/// Computes every output but `skip`, rounds it once and writes it; the exact value of the last one.
+/// Computes every output, rounds it once and writes it; but not the last one of the products `skip`. The exact values of
+/// the last outputs of all products.
 ///
 /// `packed` says that `io.w` points to what [`pack`] made.
 ///
 /// # Safety
 /// As [`crate::Prepared::launch`].
-pub(super) unsafe fn compute(gemm: &Gemm, types: Types, io: &Operands, packed: bool, skip: Option<(u32, u32)>) -> f64 {
+pub(super) unsafe fn compute(gemm: &Gemm, types: Types, io: &Operands, packed: bool, skip: &[u32]) -> Vec<f64> {
+    let product = |batch: u32| {
+        let io = item(gemm, types, io, (batch, packed));
+        // SAFETY: the operands of this product, by the caller's promise.
+        unsafe { one(gemm, types, &io, packed, skip.contains(&batch)) }
+    };
+    (0..gemm.site.batch.count).map(product).collect()
+}
+
+/// One product of [`compute`].
+///
+/// # Safety
+/// As [`compute`].
+unsafe fn one(gemm: &Gemm, types: Types, io: &Operands, packed: bool, skips_last: bool) -> f64 {
     let site = &gemm.site;
     let (k, mut last) = (site.k as usize, 0.0);
     let (ldx, ldw) = (site.ldx(gemm.m) as usize, site.ldw() as usize);
@@ -100,14 +143,14 @@ pub(super) unsafe fn compute(gemm: &Gemm, types: Types, io: &Operands, packed: b
         let bias = types.bias.map_or(0.0, |float| f64::from(unsafe { element(io.bias, float, col as usize) }));
         for (row, x) in (0..gemm.m).zip(&xs) {
             let sum: f64 = x.iter().zip(&w).map(|(&x, &w)| f64::from(x) * f64::from(w)).sum();
-            let offset = out_offset(gemm, types, row, col);
+            let offset = offset(gemm, types, row, col);
             let before = match site.beta {
                 Scalar::Zero => 0.0,
                 // SAFETY: the old output lies as the new one does.
                 _ => f64::from(io.beta) * f64::from(unsafe { element(old, types.out, offset / types.out.bytes()) }),
             };
             last = activate(site.activation, f64::from(io.alpha) * sum + bias + before);
-            if skip != Some((row, col)) {
+            if !(skips_last && (row, col) == (gemm.m - 1, site.n - 1)) {
                 // SAFETY: within the output.
                 unsafe { store(io.out, offset, types.out, last) };
             }

@@ -58,6 +58,9 @@ pub struct Script {
     /// Do launches take the time that the script gives them? Else time is virtual and a sweep takes none.
     #[serde(default)]
     pub real_time: bool,
+    /// Does the device look over memory itself when it is asked to?
+    #[serde(default)]
+    pub surveys: bool,
     /// Version that all libraries report.
     #[serde(default = "version")]
     pub version: String,
@@ -201,6 +204,9 @@ pub struct Behaviour {
     /// At every n-th time only: 1 is always, 2 makes the first launch good and the second bad.
     #[serde(default = "every")]
     pub every: u32,
+    /// In which matrix of a batched output; the last by default.
+    #[serde(default)]
+    pub matrix: Option<u32>,
 }
 
 /// What happens.
@@ -215,6 +221,10 @@ pub enum Kind {
     Unwritten,
     /// A byte behind the output is written.
     OutOfBounds,
+    /// A byte before the output is written.
+    BeforeBounds,
+    /// The byte behind the last output is written: it lies in a gap where rows or matrices lie apart.
+    InGap,
     /// A byte behind the workspace that it asked for is written.
     OverWorkspace,
     /// The last bit of the last output changes from launch to launch.
@@ -239,8 +249,9 @@ pub enum Kind {
 
 impl Kind {
     fn needs_output(self) -> bool {
-        use Kind::{Nan, Nondeterministic, OutOfBounds, OverWorkspace, Unwritten, Wrong};
-        matches!(self, Wrong | Nan | Unwritten | OutOfBounds | OverWorkspace | Nondeterministic)
+        use Kind::{BeforeBounds, InGap, Nan, Nondeterministic, OutOfBounds, OverWorkspace, Unwritten, Wrong};
+        let out_of_place = matches!(self, OutOfBounds | BeforeBounds | InGap | OverWorkspace);
+        out_of_place || matches!(self, Wrong | Nan | Unwritten | Nondeterministic)
     }
 }
 
@@ -366,7 +377,7 @@ impl SolutionScript {
         }
         self.numerics()?;
         for behaviour in &self.behaviours {
-            let Behaviour { kind, when, every } = *behaviour;
+            let Behaviour { kind, when, every, .. } = *behaviour;
             if every == 0 {
                 return Err("every must be at least 1".into());
             }

@@ -11,6 +11,7 @@ use tgemm_db::{Gemm, Problem, Solution, WeightForm};
 use super::script::{Behaviour, Kind, SolutionScript, When};
 use super::{ANNOUNCE, Shared, product};
 use crate::measure::float::Float;
+use crate::measure::layout::Layouts;
 use crate::measure::scan::GUARD_BYTE;
 use crate::{Error, Launch, Operands, Packed, PackedForm, Prepared, Stream};
 
@@ -21,6 +22,8 @@ struct Scripted {
     shared: Arc<Shared>,
     gemm: Gemm,
     types: product::Types,
+    /// Bytes from the output's start to the end of its last gap.
+    out_bytes: usize,
     ran: Solution,
     script: SolutionScript,
     pack_key: Option<String>,
@@ -29,14 +32,13 @@ struct Scripted {
 }
 
 /// The behaviours that are due at the `count`-th time (from 1) of `when`.
-fn due(behaviours: &[Behaviour], when: When, count: u32) -> impl Iterator<Item = Kind> {
-    let due = move |behaviour: &&Behaviour| behaviour.when == when && count.is_multiple_of(behaviour.every);
-    behaviours.iter().filter(due).map(|behaviour| behaviour.kind)
+fn due(behaviours: &[Behaviour], when: When, count: u32) -> impl Iterator<Item = &Behaviour> {
+    behaviours.iter().filter(move |behaviour| behaviour.when == when && count.is_multiple_of(behaviour.every))
 }
 
 /// What happens before anything is computed; an error is what the library reports.
-fn before(kind: Kind) -> Result<(), Error> {
-    match kind {
+fn before(behaviour: &Behaviour) -> Result<(), Error> {
+    match behaviour.kind {
         Kind::Hang => loop {
             std::thread::sleep(Duration::from_secs(1));
         },
@@ -66,10 +68,12 @@ pub(super) fn prepare(shared: &Arc<Shared>, problem: &Problem, known: &Solution)
     let own_key = || format!("{} {} {}", known.library(), known.name, known.params);
     let pack_key =
         (known.weight_form == WeightForm::Prepacked).then(|| script.pack_key.clone().unwrap_or_else(own_key));
+    let types = product::Types::of(gemm)?;
     Ok(Box::new(Scripted {
         shared: shared.clone(),
         gemm: *gemm,
-        types: product::Types::of(gemm)?,
+        types,
+        out_bytes: Layouts::of(gemm)?.out.elements() * types.out.bytes(),
         ran: known.clone(),
         script,
         pack_key,
@@ -85,27 +89,32 @@ impl Scripted {
         }
     }
 
-    /// What happens after the product: `exact` is the last output before rounding.
+    /// The product of a batch in which `behaviour` happens.
+    fn batch_of(&self, behaviour: &Behaviour) -> u32 {
+        let last = self.gemm.site.batch.count - 1;
+        behaviour.matrix.map_or(last, |matrix| matrix.min(last))
+    }
+
+    /// What happens after the product: `exact` has the last output of each product of the batch before rounding.
     ///
     /// # Safety
-    /// As [`Prepared::launch`], and guards lie behind output and workspace, as they do on a bench.
-    unsafe fn after(&self, kind: Kind, io: &Operands, exact: f64, count: u32) {
-        let gemm = &self.gemm;
-        let out = self.types.out;
-        let last = product::out_offset(gemm, self.types, gemm.m - 1, gemm.site.n - 1);
-        let value = match kind {
-            Kind::Wrong => exact + f64::from(gemm.site.k).sqrt().max(exact.abs()) / 2.0,
+    /// As [`Prepared::launch`], and guards lie around output and behind workspace, as they do on a bench.
+    unsafe fn after(&self, behaviour: &Behaviour, io: &Operands, exact: &[f64], count: u32) {
+        let (out, batch) = (self.types.out, self.batch_of(behaviour));
+        let exact = exact[batch as usize];
+        let last = product::last_offset(&self.gemm, self.types, batch);
+        let scribble = |memory: *mut c_void, at: isize| {
+            // SAFETY: a guard or a gap lies there.
+            unsafe { memory.cast::<u8>().offset(at).write(!GUARD_BYTE) }
+        };
+        let value = match behaviour.kind {
+            Kind::Wrong => exact + f64::from(self.gemm.site.k).sqrt().max(exact.abs()) / 2.0,
             Kind::Nan => f64::NAN,
             Kind::Nondeterministic if count.is_multiple_of(2) => other_neighbour(out, exact),
-            Kind::OutOfBounds => {
-                let end = product::out_offset(gemm, self.types, gemm.m, 0);
-                // SAFETY: a guard lies behind the output.
-                return unsafe { io.out.cast::<u8>().add(end).write(!GUARD_BYTE) };
-            }
-            Kind::OverWorkspace => {
-                // SAFETY: a guard lies behind the workspace, which is not empty.
-                return unsafe { io.workspace.cast::<u8>().add(io.workspace_bytes).write(!GUARD_BYTE) };
-            }
+            Kind::OutOfBounds => return scribble(io.out, self.out_bytes as isize),
+            Kind::BeforeBounds => return scribble(io.out, -1),
+            Kind::InGap => return scribble(io.out, (last + out.bytes()) as isize),
+            Kind::OverWorkspace => return scribble(io.workspace, io.workspace_bytes as isize),
             _ => return,
         };
         // SAFETY: within the output.
@@ -162,20 +171,21 @@ impl Prepared for Scripted {
         let when = self.when();
         let start = Instant::now();
         let count = self.launches[usize::from(when == When::Measure)].fetch_add(1, Ordering::Relaxed) + 1;
-        let kinds: Vec<Kind> = due(&self.script.behaviours, when, count).collect();
-        for &kind in &kinds {
-            before(kind).map_err(|error| match kind {
+        let due: Vec<&Behaviour> = due(&self.script.behaviours, when, count).collect();
+        for behaviour in &due {
+            before(behaviour).map_err(|error| match behaviour.kind {
                 Kind::Error => Launch::MayHaveRun(error),
                 _ => Launch::NotEnqueued(error),
             })?;
         }
         let gemm = &self.gemm;
-        let skip = kinds.contains(&Kind::Unwritten).then(|| (gemm.m - 1, gemm.site.n - 1));
+        let unwritten = due.iter().filter(|behaviour| behaviour.kind == Kind::Unwritten);
+        let skip: Vec<u32> = unwritten.map(|behaviour| self.batch_of(behaviour)).collect();
         // SAFETY: the caller's promise.
-        let exact = unsafe { product::compute(gemm, self.types, io, self.pack_key.is_some(), skip) };
-        for &kind in &kinds {
+        let exact = unsafe { product::compute(gemm, self.types, io, self.pack_key.is_some(), &skip) };
+        for behaviour in due {
             // SAFETY: the caller's promise; scripted misbehaviour is for benches, which have guards.
-            unsafe { self.after(kind, io, exact, count) };
+            unsafe { self.after(behaviour, io, &exact, count) };
         }
         if self.shared.script.real_time {
             let takes = Duration::from_secs_f64(self.script.time_us.at(gemm.m) * 1e-6);
