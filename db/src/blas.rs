@@ -81,6 +81,52 @@ impl Call {
         }
     }
 
+    /// Rows and columns of A, B and C as they are stored.
+    fn shapes(&self) -> [(u32, u32); 3] {
+        let stored = |op: Op, rows: u32, columns: u32| if op == Op::N { (rows, columns) } else { (columns, rows) };
+        [stored(self.op_a, self.m, self.k), stored(self.op_b, self.k, self.n), (self.m, self.n)]
+    }
+
+    /// Row lengths of A, B and C, column-major. One column has no next column, so that callers pass anything there: what is
+    /// too short for it is taken as packed.
+    fn row_lengths(&self) -> [u32; 3] {
+        let [a, b, c] = self.shapes();
+        let length = |ld: u32, (rows, columns): (u32, u32)| if columns == 1 && ld < rows { rows } else { ld };
+        [length(self.lda, a), length(self.ldb, b), length(self.ldc, c)]
+    }
+
+    /// Elements from one matrix of a batch to the next where they lie one after another: A, B, C.
+    pub fn packed_strides(&self) -> [u64; 3] {
+        let (lengths, shapes) = (self.row_lengths(), self.shapes());
+        [0, 1, 2].map(|at| u64::from(lengths[at]) * u64::from(shapes[at].1))
+    }
+
+    /// The same call with everything that means nothing in it at rest, so that equal calls are equal: the row length of a
+    /// single column, the strides of a single product, where C lies if it is not read.
+    pub fn at_rest(mut self) -> Call {
+        [self.lda, self.ldb, self.ldc] = self.row_lengths();
+        if self.batch_count == 1 {
+            (self.stride_a, self.stride_b, self.stride_c) = (0, 0, 0);
+        }
+        if self.beta == Scalar::Zero {
+            self.in_place = true;
+        }
+        self
+    }
+
+    /// What the call's rows and `pointers` (A, B, C, D, as many as are read or written) are all aligned to.
+    pub fn alignment(&self, pointers: impl IntoIterator<Item = u64>) -> Alignment {
+        let (shapes, lengths) = (self.shapes(), [self.lda, self.ldb, self.ldc]);
+        let steps = [0, 1, 2].map(|at| {
+            let dtype = [self.a, self.b, self.c][at];
+            let stride = [self.stride_a, self.stride_b, self.stride_c][at];
+            // One column has no next one.
+            let row = if shapes[at].1 > 1 { dtype.bytes(lengths[at].into()) } else { 0 };
+            row | dtype.bytes(stride)
+        });
+        Alignment::of(pointers.into_iter().chain(steps))
+    }
+
     /// The problem that this call computes, as seen by an engine that multiplies row-major matrices.
     pub fn to_problem(&self) -> Problem {
         let trans = match (self.op_b, self.op_a) {

@@ -187,6 +187,18 @@ word_enum! {
     }
 }
 
+impl Alignment {
+    /// What `addresses` (of matrices, and bytes from row to row) are all multiples of.
+    pub fn of(addresses: impl IntoIterator<Item = u64>) -> Alignment {
+        match addresses.into_iter().fold(0, |all, address| all | address).trailing_zeros() {
+            4.. => Alignment::B16,
+            3 => Alignment::B8,
+            2 => Alignment::B4,
+            _ => Alignment::B1,
+        }
+    }
+}
+
 /// Row lengths in elements where rows are longer than their content; 0 means packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Leading {
@@ -346,6 +358,15 @@ mod tests {
         assert_eq!((gemm.site.ldx(4), gemm.site.ldw(), gemm.site.ldo()), (3072, 3072, 1024));
         assert!(!Site { beta: Scalar::One, ..gemm.site }.is_plain_linear());
         assert!(!Site { trans: Trans::W, ..gemm.site }.is_plain_linear());
+    }
+
+    #[test]
+    fn the_worst_aligned_decides() {
+        assert_eq!(Alignment::of([0x1000, 0x2010, 32]), Alignment::B16);
+        assert_eq!(Alignment::of([0x1000, 0x2018]), Alignment::B8);
+        assert_eq!(Alignment::of([0x1000, 0x2014]), Alignment::B4);
+        assert_eq!(Alignment::of([0x1002, 0x2000]), Alignment::B1);
+        assert_eq!(Alignment::of([0x1001]), Alignment::B1);
     }
 
     #[test]

@@ -61,38 +61,12 @@ pub(crate) fn plain([op_a, op_b]: [Op; 2], [m, n, k]: [u32; 3], types: Types) ->
     }
 }
 
-/// Rows and columns of A, B and C as they are stored.
-fn shapes(call: &Call) -> [(u32, u32); 3] {
-    let stored = |op: Op, rows: u32, columns: u32| if op == Op::N { (rows, columns) } else { (columns, rows) };
-    [stored(call.op_a, call.m, call.k), stored(call.op_b, call.k, call.n), (call.m, call.n)]
-}
-
-/// Row lengths of A, B and C, column-major. One column has no next column, so that callers pass anything there: what is
-/// too short for it is taken as packed.
-fn row_lengths(call: &Call) -> [u32; 3] {
-    let [a, b, c] = shapes(call);
-    let length = |ld: u32, (rows, columns): (u32, u32)| if columns == 1 && ld < rows { rows } else { ld };
-    [length(call.lda, a), length(call.ldb, b), length(call.ldc, c)]
-}
-
-/// Elements from one matrix of a batch to the next where they lie one after another: A, B, C.
-pub(crate) fn packed_strides(call: &Call) -> [u64; 3] {
-    let (lengths, shapes) = (row_lengths(call), shapes(call));
-    [0, 1, 2].map(|at| u64::from(lengths[at]) * u64::from(shapes[at].1))
-}
-
 /// The problem of a call, with everything that means nothing in it at rest.
 ///
 /// # Errors
 /// An impossible size.
-pub(crate) fn problem(mut call: Call, preshuffled: bool) -> Result<Problem, Reason> {
-    [call.lda, call.ldb, call.ldc] = row_lengths(&call);
-    if call.batch_count == 1 {
-        (call.stride_a, call.stride_b, call.stride_c) = (0, 0, 0);
-    }
-    if call.beta == Scalar::Zero {
-        call.in_place = true;
-    }
+pub(crate) fn problem(call: Call, preshuffled: bool) -> Result<Problem, Reason> {
+    let call = call.at_rest();
     let problem = match call.to_problem() {
         Problem::Gemm(mut gemm) => {
             gemm.site.preshuffled = preshuffled;
@@ -118,7 +92,7 @@ mod tests {
         let call = plain([Op::T, Op::N], [1024, 4, 3072], Types::all(DType::Bf16));
         let want = Site::linear(1024, 3072, DType::Bf16).at(4);
         assert_eq!(problem(call, false), Ok(want.into()));
-        assert_eq!(packed_strides(&call), [1024 * 3072, 4 * 3072, 4 * 1024]);
+        assert_eq!(call.packed_strides(), [1024 * 3072, 4 * 3072, 4 * 1024]);
     }
 
     #[test]
@@ -126,7 +100,7 @@ mod tests {
         let base = plain([Op::T, Op::N], [128, 1, 8], Types::all(DType::F32));
         let odd = Call { ldc: 1, stride_a: 7, stride_c: 9, in_place: false, ..base };
         assert_eq!(problem(odd, false), problem(base, false));
-        assert_eq!(packed_strides(&odd)[2], 128, "the row length that it means, not the one it says");
+        assert_eq!(odd.packed_strides()[2], 128, "the row length that it means, not the one it says");
         let wide = Call { ldb: 147_200, ..base };
         assert_eq!(problem(wide, false).unwrap().gemm().unwrap().site.ld.x, 147_200, "said and possible: kept");
         let torn = Call { lda: 7, ..base };

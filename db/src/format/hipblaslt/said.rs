@@ -119,7 +119,7 @@ impl<'a> Said<'a> {
         call.ldc = self.whole("ldd")?.or(ldc).unwrap_or(call.ldc);
         call.batch_count = self.whole("batch_count")?.unwrap_or(1);
         if call.batch_count != 1 {
-            let packed = draft::packed_strides(&call);
+            let packed = call.packed_strides();
             let stride_c = self.whole("stride_c")?;
             call.stride_a = self.whole("stride_a")?.unwrap_or(packed[0]);
             call.stride_b = self.whole("stride_b")?.unwrap_or(packed[1]);

@@ -13,7 +13,7 @@ use std::str::Split;
 
 use crate::blas::{Call, Op};
 use crate::dtype::{Compute, DType};
-use crate::format::hipblaslt::draft::{self, Types, packed_strides, plain};
+use crate::format::hipblaslt::draft::{self, Types, plain};
 use crate::format::limits::excerpt;
 use crate::format::sheet::Reason;
 use crate::problem::{Alignment, Batch, Problem, ScaleMode};
@@ -136,7 +136,7 @@ pub(crate) fn problem(op: &str, params: &str) -> Result<Problem, Reason> {
         Kind::AndBias => call.bias = Some(types.a),
         Kind::StridedBatched => {
             call.batch_count = batch.ok_or("the batch is not said")?;
-            [call.stride_a, call.stride_b, call.stride_c] = packed_strides(&call);
+            [call.stride_a, call.stride_b, call.stride_c] = call.packed_strides();
         }
         Kind::Scaled => {
             call.scale = match row_wise.ok_or("rw is not said")? {

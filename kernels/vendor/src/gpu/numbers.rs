@@ -44,6 +44,43 @@ pub fn compute_type(dialect: Dialect, compute: Compute) -> Option<(i32, i32)> {
     })
 }
 
+/// The sums behind a number of `hipblasComputeType_t` or `cublasComputeType_t`. The forms that only promise to follow the
+/// data types (cuBLAS' `PEDANTIC`) or that allow what is never done to these types are those they stand for; `None` where
+/// there is no word for it (sums of 16 bits, products rounded to 16 bits).
+pub fn compute_of(dialect: Dialect, number: i32) -> Option<Compute> {
+    Some(match (dialect, number) {
+        (Dialect::Cuda, 68 | 69) | (Dialect::Hip, 2 | 3) => Compute::F32,
+        (Dialect::Cuda, 77) | (Dialect::Hip, 6) => Compute::Tf32,
+        (Dialect::Cuda, 70 | 71) | (Dialect::Hip, 7 | 8) => Compute::F64,
+        (Dialect::Cuda, 72 | 73) | (Dialect::Hip, 9 | 10) => Compute::I32,
+        _ => return None,
+    })
+}
+
+/// Is an operand of a number of `hipblasOperation_t` or `cublasOperation_t` transposed? Of real numbers the conjugate is
+/// the number itself. `None` for no operation.
+pub fn is_transposed(dialect: Dialect, number: i32) -> Option<bool> {
+    match number - dialect.pick(111, 0) {
+        0 => Some(false),
+        1 | 2 => Some(true),
+        _ => None,
+    }
+}
+
+/// The activation and whether there is a bias, of a number of [`epilogue`]; `None` for those that write or read more.
+pub fn epilogue_of(dialect: Dialect, number: u32) -> Option<(Activation, bool)> {
+    let all = [Activation::None, Activation::Relu, Activation::Gelu, Activation::Silu];
+    let all = all.into_iter().flat_map(|activation| [(activation, false), (activation, true)]);
+    all.into_iter().find(|&(activation, bias)| epilogue(dialect, activation, bias) == Some(number))
+}
+
+/// The scale mode behind the numbers of A and B: see [`scale_modes`].
+pub fn scale_mode_of(a: i32, b: i32) -> Option<ScaleMode> {
+    [ScaleMode::Tensor, ScaleMode::TokenChannel, ScaleMode::Block128]
+        .into_iter()
+        .find(|mode| scale_modes(*mode) == Some((a, b)))
+}
+
 /// `hipblasOperation_t` and `cublasOperation_t`.
 pub fn operation(dialect: Dialect, transposed: bool) -> i32 {
     dialect.pick(111, 0) + i32::from(transposed)
@@ -256,5 +293,28 @@ mod tests {
         assert_eq!(epilogue(Dialect::Hip, Activation::Silu, true), Some(65540));
         assert_eq!(epilogue(Dialect::Cuda, Activation::Gelu, true), Some(36));
         assert_eq!((operation(Dialect::Hip, true), operation(Dialect::Cuda, false)), (112, 0));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for dialect in Dialect::ALL {
+            for transposed in [false, true] {
+                assert_eq!(is_transposed(dialect, operation(dialect, transposed)), Some(transposed));
+            }
+            for compute in [Compute::F32, Compute::Tf32] {
+                let (number, _) = compute_type(dialect, compute).unwrap();
+                assert_eq!(compute_of(dialect, number), Some(compute));
+            }
+            for (activation, bias) in [(Activation::None, false), (Activation::None, true), (Activation::Gelu, true)] {
+                let number = epilogue(dialect, activation, bias).unwrap();
+                assert_eq!(epilogue_of(dialect, number), Some((activation, bias)));
+            }
+            assert_eq!(epilogue_of(dialect, 164), None, "GELU_AUX_BIAS writes the sum as well");
+        }
+        assert_eq!(is_transposed(Dialect::Hip, 0), None);
+        for mode in [ScaleMode::Tensor, ScaleMode::TokenChannel, ScaleMode::Block128] {
+            let (a, b) = scale_modes(mode).unwrap();
+            assert_eq!(scale_mode_of(a, b), Some(mode));
+        }
     }
 }

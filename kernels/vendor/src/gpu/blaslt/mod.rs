@@ -5,12 +5,14 @@
 //! | [`product`] | a [`Call`](tgemm_db::blas::Call) as descriptors, with the pointers that they carry |
 //! | [`algo`] | an algorithm's opaque bytes and what the library says about them |
 //! | [`cuda`] | cuBLASLt's nine configuration attributes: read, written, checked |
+//! | [`read`] | descriptors of another's making, as a [`Call`](tgemm_db::blas::Call) again |
 //! | [`hip`] | hipBLASLt's solution index, its validation and its names |
 
 pub mod algo;
 pub mod cuda;
 pub mod hip;
 pub mod product;
+pub mod read;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
