@@ -20,17 +20,23 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `asked` | a problem and how it was asked for: what one line stands for |
 //! | `seen` | the lock-free set of seen problems and their counts |
 //! | `sink` | the file: its name, its header, whole lines or none |
 //! | `process` | fork and exit of the host |
 //! | [`options`] | the variables |
+//! | [`counters`] | what became of calls, in a file that others may read meanwhile |
 
+mod asked;
+pub mod counters;
 pub mod options;
 mod process;
 mod recorder;
 mod seen;
 mod sink;
 
+pub use asked::{Asked, LibraryFile};
 pub use options::{RecorderOptions, Target};
+pub use process::{forks, warn};
 pub use recorder::Recorder;
-pub use seen::PROBLEMS_MAX;
+pub use seen::{Entry, PROBLEMS_MAX};

@@ -20,7 +20,7 @@ unsafe impl Sync for Held {}
 
 /// How many forks lie between this process and the first one that recorded.
 #[inline]
-pub(crate) fn forks() -> u64 {
+pub fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn at_exit(hook: extern "C" fn()) {
 
 /// One line on stderr by one write: without std's lock on stderr, which a fork may have left locked, and without the
 /// panic of `eprintln!` where stderr is closed.
-pub(crate) fn warn(message: &str) {
+pub fn warn(message: &str) {
     let line = format!("tgemm: {message}\n");
     // SAFETY: pointer and length are of one live string. A failed write has nowhere left to be reported.
     unsafe {

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use tgemm_db::format::untuned;
 use tgemm_db::{Problem, Recorded, Via};
 
+use crate::asked::Asked;
 use crate::options::RecorderOptions;
 use crate::process;
 use crate::seen::{Entry, PROBLEMS_MAX, Pending, Seen};
@@ -65,14 +66,32 @@ impl Recorder {
     /// Counts one call of `problem` by the API `via`; `captured`: it went into a graph instead of running.
     #[inline]
     pub fn record(&self, problem: &Problem, via: Via, captured: bool) {
+        if let Some(entry) = self.entry(&Asked::new(*problem, via)) {
+            self.add(entry, 1, captured);
+        }
+    }
+
+    /// The entry of what was asked for, made on first sight and the same ever after; `None`, and the call counted as
+    /// dropped, if there are [`PROBLEMS_MAX`] others.
+    #[inline]
+    pub fn entry(&self, asked: &Asked) -> Option<&Entry> {
         self.meet_fork();
-        let Some(entry) = self.seen.entry(problem, via) else {
-            return self.count_dropped();
-        };
-        let count = entry.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let entry = self.seen.entry(asked);
+        if entry.is_none() {
+            self.count_dropped();
+        }
+        entry
+    }
+
+    /// Counts `calls` calls of an entry of this recorder. `captured`: it was put into a graph; what is only captured and
+    /// does not run is 0 calls, which is a line all the same.
+    #[inline]
+    pub fn add(&self, entry: &Entry, calls: u64, captured: bool) {
+        let before = entry.count.fetch_add(calls, Ordering::Relaxed);
         let newly_captured =
             captured && !entry.captured.load(Ordering::Relaxed) && !entry.captured.swap(true, Ordering::Relaxed);
-        if count.is_power_of_two() || newly_captured {
+        // One more bit: the count has doubled since the line before.
+        if newly_captured || (before + calls).leading_zeros() < before.leading_zeros() {
             self.write_one(entry);
         }
     }
@@ -89,8 +108,8 @@ impl Recorder {
     pub fn recorded(&self) -> Vec<Recorded> {
         self.meet_fork();
         let count = |entry: &Entry| entry.count.load(Ordering::Relaxed);
-        let seen = self.seen.iter().filter(|entry| count(entry) > 0);
-        let mut rows: Vec<Recorded> = seen.map(|entry| entry.row(count(entry))).collect();
+        let was_seen = |entry: &&Entry| count(entry) > 0 || entry.captured.load(Ordering::Relaxed);
+        let mut rows: Vec<Recorded> = self.seen.iter().filter(was_seen).map(|entry| entry.row(count(entry))).collect();
         rows.sort_by_key(|row| (row.problem, row.via));
         rows
     }

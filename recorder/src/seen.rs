@@ -8,7 +8,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use rustc_hash::FxHasher;
-use tgemm_db::{Problem, Recorded, Via};
+use tgemm_db::{Problem, Recorded};
+
+use crate::asked::Asked;
 
 /// Slots of the table: a power of two, 512 KiB of pointers.
 const SLOTS: usize = 1 << 16;
@@ -17,14 +19,15 @@ const SLOTS: usize = 1 << 16;
 /// always meets an empty one soon. A serving engine has some hundred sites and tens of thousands of M at the very most.
 pub const PROBLEMS_MAX: usize = SLOTS / 4 * 3;
 
-/// A problem with its counts.
-pub(crate) struct Entry {
-    problem: Problem,
-    via: Via,
+/// A problem as it was asked for, with its counts.
+pub struct Entry {
+    asked: Asked,
+    /// Its place among the entries of its recorder: below [`PROBLEMS_MAX`], never another's.
+    number: usize,
     /// How often it was recorded.
-    pub count: AtomicU64,
+    pub(crate) count: AtomicU64,
     /// Was it ever recorded as captured?
-    pub captured: AtomicBool,
+    pub(crate) captured: AtomicBool,
     /// How much of `count` is in the file. Changed only under the writing lock.
     written: AtomicU64,
     /// Is the flag in the file? Changed only under the writing lock.
@@ -39,10 +42,10 @@ pub(crate) struct Pending<'a> {
 }
 
 impl Entry {
-    fn new(problem: &Problem, via: Via) -> Entry {
+    fn new(asked: &Asked, number: usize) -> Entry {
         Entry {
-            problem: *problem,
-            via,
+            asked: *asked,
+            number,
             count: AtomicU64::new(0),
             captured: AtomicBool::new(false),
             written: AtomicU64::new(0),
@@ -50,19 +53,28 @@ impl Entry {
         }
     }
 
-    #[inline]
-    fn is(&self, problem: &Problem, via: Via) -> bool {
-        self.problem == *problem && self.via == via
+    /// What was asked for, and how.
+    pub fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// Its place among the entries of its recorder: below [`PROBLEMS_MAX`], never another's.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// How often it was recorded in this process.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// The entry as a row with `count`.
-    pub fn row(&self, count: u64) -> Recorded {
-        let captured = self.captured.load(Ordering::Relaxed);
-        Recorded { count, via: self.via, captured, ..Recorded::bare(self.problem) }
+    pub(crate) fn row(&self, count: u64) -> Recorded {
+        self.asked.row(count, self.captured.load(Ordering::Relaxed))
     }
 
     /// What is not in the file yet, if anything. Under the writing lock only.
-    pub fn pending(&self) -> Option<Pending<'_>> {
+    pub(crate) fn pending(&self) -> Option<Pending<'_>> {
         let delta = self.count.load(Ordering::Relaxed) - self.written.load(Ordering::Relaxed);
         let captured = self.captured.load(Ordering::Relaxed);
         let news = delta > 0 || captured != self.captured_written.load(Ordering::Relaxed);
@@ -98,12 +110,9 @@ pub(crate) struct Seen {
 }
 
 /// Hashes what tells a model's problems apart; equality does the rest. Three multiplications in place of one a field.
-fn hash(problem: &Problem, via: Via) -> usize {
-    let Some(gemm) = problem.gemm() else {
-        let mut hasher = FxHasher::default();
-        (problem, via).hash(&mut hasher);
-        return hasher.finish() as usize;
-    };
+fn hash(asked: &Asked) -> usize {
+    let Some(gemm) = asked.problem.gemm() else { return hash_fields(&asked.problem) };
+    let via = asked.via;
     let site = &gemm.site;
     let types = (site.x as u64) | (site.w as u64) << 8 | (site.out as u64) << 16 | (site.trans as u64) << 24;
     let rest = (via as u64) | (site.align as u64) << 8 | u64::from(site.bias.is_some()) << 16;
@@ -111,6 +120,12 @@ fn hash(problem: &Problem, via: Via) -> usize {
     hasher.write_u64(u64::from(gemm.m) << 32 | u64::from(site.n));
     hasher.write_u64(u64::from(site.k) << 32 | u64::from(site.batch.count));
     hasher.write_u64(types << 32 | rest);
+    hasher.finish() as usize
+}
+
+fn hash_fields(problem: &Problem) -> usize {
+    let mut hasher = FxHasher::default();
+    problem.hash(&mut hasher);
     hasher.finish() as usize
 }
 
@@ -128,25 +143,25 @@ impl Seen {
 
     /// The entry of a problem, made on first sight; `None` if [`PROBLEMS_MAX`] others have been seen.
     #[inline]
-    pub fn entry(&self, problem: &Problem, via: Via) -> Option<&Entry> {
-        let start = hash(problem, via);
+    pub fn entry(&self, asked: &Asked) -> Option<&Entry> {
+        let start = hash(asked);
         // Nearly always the problem is where its hash says. Apart from the search, this is a load and a comparison.
         match self.load(start % SLOTS) {
-            Some(entry) if entry.is(problem, via) => Some(entry),
-            _ => self.search(start, problem, via),
+            Some(entry) if entry.asked == *asked => Some(entry),
+            _ => self.search(start, asked),
         }
     }
 
     #[inline(never)]
-    fn search(&self, start: usize, problem: &Problem, via: Via) -> Option<&Entry> {
+    fn search(&self, start: usize, asked: &Asked) -> Option<&Entry> {
         for step in 0..SLOTS {
             let slot = start.wrapping_add(step) % SLOTS;
             let entry = match self.load(slot) {
                 Some(entry) => entry,
-                None => self.insert(slot, problem, via)?,
+                None => self.insert(slot, asked)?,
             };
             // After a lost race for the slot the entry in it may be another problem's: the search goes on.
-            if entry.is(problem, via) {
+            if entry.asked == *asked {
                 return Some(entry);
             }
         }
@@ -155,16 +170,17 @@ impl Seen {
 
     /// Puts a new entry into an empty slot; gives what is in the slot afterwards.
     #[cold]
-    fn insert(&self, slot: usize, problem: &Problem, via: Via) -> Option<&Entry> {
-        if self.len.load(Ordering::Relaxed) >= PROBLEMS_MAX {
+    fn insert(&self, slot: usize, asked: &Asked) -> Option<&Entry> {
+        // Taken before the slot is: a number is lost where the race for the slot is, and never given twice.
+        let number = self.len.fetch_add(1, Ordering::Relaxed);
+        if number >= PROBLEMS_MAX {
+            self.len.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let new = Box::into_raw(Box::new(Entry::new(problem, via)));
+        let new = Box::into_raw(Box::new(Entry::new(asked, number)));
         let empty = ptr::null_mut();
         match self.slots[slot].compare_exchange(empty, new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                self.len.fetch_add(1, Ordering::Relaxed);
-            }
+            Ok(_) => {}
             // SAFETY: the exchange failed, so `new` is still only ours.
             Err(_) => drop(unsafe { Box::from_raw(new) }),
         }
@@ -197,18 +213,22 @@ impl Drop for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tgemm_db::{DType, Site};
+    use tgemm_db::{DType, Site, Via};
 
     #[test]
     fn one_entry_a_problem_and_api() {
         let seen = Seen::new();
-        let a = Problem::from(Site::linear(16, 32, DType::F32).at(1));
-        let b = Problem::from(Site::linear(16, 32, DType::F32).at(2));
-        let first = ptr::from_ref(seen.entry(&a, Via::Linear).unwrap());
-        assert_eq!(first, ptr::from_ref(seen.entry(&a, Via::Linear).unwrap()));
-        assert_ne!(first, ptr::from_ref(seen.entry(&b, Via::Linear).unwrap()));
-        assert_ne!(first, ptr::from_ref(seen.entry(&a, Via::Blas).unwrap()));
-        assert_eq!(seen.iter().count(), 3);
+        let a = Asked::new(Site::linear(16, 32, DType::F32).at(1).into(), Via::Linear);
+        let b = Asked::new(Site::linear(16, 32, DType::F32).at(2).into(), Via::Linear);
+        let capped = Asked { workspace_bytes_max: Some(0), ..a };
+        let first = ptr::from_ref(seen.entry(&a).unwrap());
+        assert_eq!(first, ptr::from_ref(seen.entry(&a).unwrap()));
+        assert_ne!(first, ptr::from_ref(seen.entry(&b).unwrap()));
+        assert_ne!(first, ptr::from_ref(seen.entry(&Asked { via: Via::Blas, ..a }).unwrap()));
+        assert_ne!(first, ptr::from_ref(seen.entry(&capped).unwrap()));
+        let mut numbers: Vec<usize> = seen.iter().map(Entry::number).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2, 3]);
     }
 
     #[test]
@@ -216,10 +236,10 @@ mod tests {
         let seen = Seen::new();
         let plain = Site::linear(16, 32, DType::F32);
         let relu = Site { activation: tgemm_db::problem::Activation::Relu, ..plain };
-        let (a, b) = (Problem::from(plain.at(1)), Problem::from(relu.at(1)));
-        assert_eq!(hash(&a, Via::Linear), hash(&b, Via::Linear));
-        seen.entry(&a, Via::Linear).unwrap().count.store(5, Ordering::Relaxed);
-        assert_eq!(seen.entry(&b, Via::Linear).unwrap().count.load(Ordering::Relaxed), 0);
+        let (a, b) = (Asked::new(plain.at(1).into(), Via::Linear), Asked::new(relu.at(1).into(), Via::Linear));
+        assert_eq!(hash(&a), hash(&b));
+        seen.entry(&a).unwrap().count.store(5, Ordering::Relaxed);
+        assert_eq!(seen.entry(&b).unwrap().count(), 0);
     }
 
     #[test]
@@ -227,11 +247,12 @@ mod tests {
         let seen = Seen::new();
         let site = Site::linear(16, 32, DType::F32);
         let limit = PROBLEMS_MAX as u32;
+        let at = |m| Asked::new(site.at(m).into(), Via::Linear);
         for m in 1..=limit {
-            assert!(seen.entry(&site.at(m).into(), Via::Linear).is_some());
+            assert!(seen.entry(&at(m)).is_some_and(|entry| entry.number() < PROBLEMS_MAX));
         }
-        assert!(seen.entry(&site.at(limit + 1).into(), Via::Linear).is_none());
-        assert!(seen.entry(&site.at(limit).into(), Via::Linear).is_some());
+        assert!(seen.entry(&at(limit + 1)).is_none());
+        assert!(seen.entry(&at(limit)).is_some());
         assert_eq!(seen.iter().count(), PROBLEMS_MAX);
     }
 }

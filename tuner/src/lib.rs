@@ -8,6 +8,7 @@
 //! | [`race`], [`stats`] | the decision, pure: no clock, no device |
 //! | [`worker`] | the child process that touches the device, and its supervision |
 //! | [`sweep`] | a plan through its contests into the store |
+//! | [`launch`] | programs with the shim in them |
 //! | [`report`] | progress, tables, JSON lines |
 //! | [`selfcheck`] | what the owner of a card runs once, and sends |
 //! | [`cli`] | one file a subcommand |
@@ -15,6 +16,7 @@
 pub mod cli;
 pub mod device;
 pub mod filter;
+pub mod launch;
 pub mod models;
 pub mod plan;
 pub mod race;

@@ -7,8 +7,10 @@ use std::process::Output;
 
 use common::{Scratch, code, run, stderr, stdout, tune};
 use serde_json::Value;
+use tgemm_db::choice::{Baseline, Ratio};
+use tgemm_db::device::{Build, Device, Vendor};
 use tgemm_db::format::untuned;
-use tgemm_db::{DType, Recorded, Site};
+use tgemm_db::{Choice, DType, Numerics, Params, Recorded, Site, Solution, Verdict, WeightForm};
 
 /// AITER rows of (M, N) on gfx942/304.
 fn tuned(scratch: &Scratch, rows: &[(u32, u32)]) -> PathBuf {
@@ -64,6 +66,59 @@ fn rows_of_another_device_are_told_of() {
     assert_eq!(code(&coverage(&asked, &db, &HERE)), 0);
     assert_eq!(code(&coverage(&asked, &scratch.path("missing.csv"), &HERE)), 2);
     assert_eq!(code(&coverage(&scratch.path("missing.csv"), &db, &HERE)), 2);
+}
+
+/// Choices at M = 1 and 4 with a baseline of 20 us each: one that is faster, one that is the baseline.
+fn raced(scratch: &Scratch) -> PathBuf {
+    let choice = |m: u32, verdict: Verdict, ratio: Ratio| {
+        let solution = Solution {
+            build: Build::unknown("hipblaslt").into(),
+            index: 1,
+            name: "Cijk".into(),
+            params: Params::new(),
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        };
+        let device = Device::named(Vendor::Amd, "gfx942", 304);
+        let problem = Site::linear(64, 128, DType::Bf16).at(m).into();
+        let baseline = Baseline { via: "hipblasLtMatmul".into(), solution: solution.clone(), time_us: 20.0 };
+        let time_us = 20.0 * ratio.estimate;
+        Choice { verdict, ratio, baselines: vec![baseline], ..Choice::uncompared(problem, device, solution, time_us) }
+    };
+    let path = scratch.path("tuned.csv");
+    let faster = choice(1, Verdict::Faster, Ratio { estimate: 0.8, low: 0.75, high: 0.9 });
+    let same = choice(4, Verdict::Same, Ratio { estimate: 0.9, low: 0.8, high: 1.1 });
+    tgemm_db::format::tuned::write(&path, &[faster, same]).unwrap();
+    path
+}
+
+#[test]
+fn the_saving_is_predicted_with_its_interval() {
+    let scratch = Scratch::new();
+    let db = raced(&scratch);
+    let total = |rows: &[(u32, u32, u64)]| -> [f64; 5] {
+        let asked = recorded(&scratch, "untuned.csv", rows);
+        let output = coverage(&asked, &db, &[&HERE[..], &["--json"]].concat());
+        let last: Value = serde_json::from_str(stdout(&output).lines().last().unwrap()).unwrap();
+        ["total_us", "saving_us", "saving_low_us", "saving_high_us", "saving_share"].map(|name| {
+            // To a millionth: figures went through decimal text.
+            (last[name].as_f64().unwrap_or_else(|| panic!("{name}: {last}")) * 1e6).round() / 1e6
+        })
+    };
+    // 100 calls of 20 us: a fifth saved, a tenth to a quarter.
+    assert_eq!(total(&[(1, 64, 100)]), [2000.0, 400.0, 200.0, 500.0, 0.2]);
+    // What runs the baseline saves nothing, but has its time.
+    assert_eq!(total(&[(1, 64, 100), (4, 64, 100)]), [4000.0, 400.0, 200.0, 500.0, 0.1]);
+    let [all, saved, low, high, _] = total(&[(1, 64, 100), (1, 512, 100)]);
+    assert_eq!((saved, low, high), (400.0, 200.0, 500.0), "what has no choice saves nothing");
+    assert!(all > 2000.0, "but takes its time: {all}");
+    let asked = recorded(&scratch, "untuned.csv", &[(1, 64, 100)]);
+    let text = stdout(&coverage(&asked, &db, &HERE));
+    let wanted = "predicted saving: 0.400 ms (0.200 to 0.500) of 2.000 ms recorded, 20.0 % (10.0 to 25.0)";
+    assert!(text.contains(wanted), "{text}");
 }
 
 #[test]

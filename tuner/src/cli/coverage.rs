@@ -1,7 +1,10 @@
 //! `tune coverage`: how much of what an engine ran a database answers.
 
+use std::fmt;
 use std::path::PathBuf;
 
+use tgemm_db::Choice;
+use tgemm_db::choice::Ratio;
 use tgemm_db::coverage::{Answer, Coverage, Covered, Level, coverage};
 use tgemm_db::device::Environment;
 use tgemm_db::format::AssumedDevice;
@@ -19,6 +22,8 @@ use crate::report::{self, table};
 #[command(
     after_help = "The time of a problem is its baseline's where the database has it; marked with ~ it is estimated. \
 Every solution of the database may answer, whatever form of weights or arithmetic it takes.\n\
+The predicted saving sums count x (time of the best baseline - time of the choice), by the ratio that was measured in pairs; \
+what has no choice saves nothing. Its interval is that of all ratios at their worst and at their best.\n\
 Exit codes: 0 done; 1 some problems have no answer; 2 a file cannot be read."
 )]
 pub struct Args {
@@ -83,6 +88,52 @@ fn hints(row: &Covered<'_>) -> String {
     near.chain(refused).collect::<Vec<_>>().join("; ")
 }
 
+/// What the whole recording would take less with the choices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Prediction {
+    estimate_us: f64,
+    /// With every ratio at the upper end of its interval, and at the lower.
+    low_us: f64,
+    high_us: f64,
+    /// Of the recording with its baselines.
+    total_us: f64,
+}
+
+impl Prediction {
+    fn of(coverage: &Coverage<'_>) -> Prediction {
+        let mut sum = Prediction { estimate_us: 0.0, low_us: 0.0, high_us: 0.0, total_us: coverage.total_us };
+        for row in &coverage.rows {
+            // What runs anyway saves nothing, whatever was measured of it; nor is anything known of what was never compared.
+            let gains = |choice: &&Choice| !choice.is_baseline() && !choice.baselines.is_empty();
+            let Some(choice) = row.answer.choice.filter(gains) else { continue };
+            let baseline_us = row.recorded.count.max(1) as f64 * row.time_us;
+            // Too few pairs for an interval: at worst nothing was gained.
+            let Ratio { estimate, low, high } = choice.ratio;
+            let (low, high) = if high.is_finite() { (low, high) } else { (estimate, estimate.max(1.0)) };
+            sum.estimate_us += baseline_us * (1.0 - estimate);
+            sum.low_us += baseline_us * (1.0 - high);
+            sum.high_us += baseline_us * (1.0 - low);
+        }
+        sum
+    }
+
+    /// As a share of the recording's time with its baselines, 0 to 1.
+    fn share(&self, us: f64) -> f64 {
+        if self.total_us > 0.0 { us / self.total_us } else { 0.0 }
+    }
+}
+
+impl fmt::Display for Prediction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |us: f64| format!("{:.3}", us / 1e3);
+        let percent = |us: f64| format!("{:.1}", 100.0 * self.share(us));
+        let Prediction { estimate_us, low_us, high_us, total_us } = *self;
+        write!(f, "predicted saving: {} ms ({} to {})", ms(estimate_us), ms(low_us), ms(high_us))?;
+        write!(f, " of {} ms recorded, ", ms(total_us))?;
+        write!(f, "{} % ({} to {})", percent(estimate_us), percent(low_us), percent(high_us))
+    }
+}
+
 fn people(coverage: &Coverage<'_>, top: usize) -> String {
     let mut levels = table::table(&["answer", "problems", "calls", "time"], 1);
     for level in Level::ALL {
@@ -110,12 +161,7 @@ fn people(coverage: &Coverage<'_>, top: usize) -> String {
     if shown < coverage.rows.len() {
         text += &format!("and {} more problems (--top 0 lists all)\n", coverage.rows.len() - shown);
     }
-    text + &format!(
-        "predicted saving: {} of {} us recorded ({:.1} %)\n",
-        report::time_us(coverage.saving_us),
-        report::time_us(coverage.total_us),
-        100.0 * coverage.saving_us / coverage.total_us.max(f64::MIN_POSITIVE),
-    )
+    text + &format!("{}\n", Prediction::of(coverage))
 }
 
 fn json(coverage: &Coverage<'_>) -> String {
@@ -131,6 +177,7 @@ fn json(coverage: &Coverage<'_>) -> String {
             "near": near, "refused": row.answer.refused,
         })
     });
+    let saving = Prediction::of(coverage);
     let levels: serde_json::Map<_, _> = Level::ALL
         .iter()
         .map(|level| {
@@ -140,7 +187,48 @@ fn json(coverage: &Coverage<'_>) -> String {
         })
         .collect();
     let total = serde_json::json!({
-        "levels": levels, "total_us": coverage.total_us, "saving_us": coverage.saving_us,
+        "levels": levels, "total_us": coverage.total_us, "saving_us": saving.estimate_us,
+        "saving_low_us": saving.low_us, "saving_high_us": saving.high_us, "saving_share": saving.share(saving.estimate_us),
     });
     rows.chain([total]).map(|object| format!("{object}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tgemm_db::choice::Baseline;
+    use tgemm_db::device::{Build, Device, Vendor};
+    use tgemm_db::{DType, Numerics, Params, Recorded, Site, Solution, Verdict, WeightForm};
+
+    #[test]
+    fn a_ratio_without_interval_promises_nothing() {
+        let solution = Solution {
+            build: Build::unknown("hipblaslt").into(),
+            index: 1,
+            name: "Cijk".into(),
+            params: Params::new(),
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        };
+        let problem = Site::linear(64, 128, DType::Bf16).at(1).into();
+        let device = Device::named(Vendor::Amd, "gfx942", 304);
+        let choice = Choice {
+            verdict: Verdict::Faster,
+            ratio: Ratio { estimate: 0.5, low: 0.0, high: f64::INFINITY },
+            baselines: vec![Baseline { via: "hipblasLtMatmul".into(), solution: solution.clone(), time_us: 20.0 }],
+            ..Choice::uncompared(problem, device, solution, 10.0)
+        };
+        let (asked, table) = ([Recorded { count: 50, ..Recorded::bare(problem) }], [choice]);
+        let weighed =
+            coverage(&asked, &table, |_| Answer { level: Level::Exact, choice: table.first(), refused: Vec::new() });
+        let prediction = Prediction::of(&weighed);
+        assert_eq!(prediction, Prediction { estimate_us: 500.0, low_us: 0.0, high_us: 500.0, total_us: 1000.0 });
+        assert_eq!(
+            prediction.to_string(),
+            "predicted saving: 0.500 ms (0.000 to 0.500) of 1.000 ms recorded, 50.0 % (0.0 to 50.0)"
+        );
+    }
 }

@@ -132,6 +132,7 @@ fn sweep(args: &Args, model: &Model, recorded: &[Recorded], folder: &Folder) -> 
         budget: Some(args.budget.unwrap_or(default_budget)),
         sample_us: if args.quick { 1e3 } else { 3e3 },
         again: true,
+        library_files: Vec::new(),
     };
     let interrupt = input::catch_interrupt()?;
     let mut store = Store::open(&folder.join("tuned.sqlite"))?;

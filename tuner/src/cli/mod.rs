@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand, one table of exit codes.
 
+pub mod apply;
 pub mod coverage;
 pub mod db;
 pub mod demo;
@@ -13,6 +14,7 @@ pub mod report;
 pub mod selfcheck;
 pub mod shapes;
 pub mod sweep;
+pub mod top;
 pub mod verify;
 pub mod worker;
 
@@ -63,7 +65,7 @@ impl Failure {
 #[command(name = "tune", version, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 done; 1 some problems failed or were not reached; 2 usage or input; 3 no device; \
-130 interrupted, results kept.\nResults go to standard output, everything else to standard error."
+130 interrupted, results kept. record and apply end as their program does.\nResults go to standard output, everything else to standard error."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -74,8 +76,12 @@ pub struct Cli {
 enum Command {
     /// Record, sweep, look up and run tuned: the whole loop on this machine's CPU, in about a minute
     Demo(demo::Args),
-    /// Write what an engine ran, from logs of its libraries, as an untuned CSV
+    /// Run a program and write which GEMMs it ran as an untuned CSV; or read them from logs of its libraries
     Record(record::Args),
+    /// Run a program with the choices of a database in place of its libraries' own
+    Apply(apply::Args),
+    /// Show what became of the GEMM calls of a process that is recorded or applied to, while it runs
+    Top(top::Args),
     /// Write the GEMMs of a model, from its Hugging Face config.json, as an untuned CSV
     Shapes(shapes::Args),
     /// Try every solution for every problem of untuned CSVs on a device, and store what is right and fastest
@@ -113,24 +119,28 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if e.use_stderr() { Exit::Usage as u8 } else { Exit::Done as u8 });
         }
     };
+    let code = |result: Result<Exit, Failure>| result.map(|exit| exit as u8);
     let result = match cli.command {
-        Command::Demo(args) => demo::run(&args),
+        // These two end as the program that they ran.
         Command::Record(args) => record::run(&args),
-        Command::Shapes(args) => shapes::run(&args),
-        Command::Sweep(args) => sweep::run(&args),
-        Command::Lookup(args) => lookup::run(&args),
-        Command::Coverage(args) => coverage::run(&args),
-        Command::Devices(args) => devices::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Verify(args) => verify::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Noise(args) => noise::run(&args),
-        Command::Selfcheck(args) => selfcheck::run(&args),
-        Command::Db(args) => db::run(&args),
-        Command::Worker => worker::run(),
+        Command::Apply(args) => apply::run(&args),
+        Command::Demo(args) => code(demo::run(&args)),
+        Command::Shapes(args) => code(shapes::run(&args)),
+        Command::Sweep(args) => code(sweep::run(&args)),
+        Command::Lookup(args) => code(lookup::run(&args)),
+        Command::Coverage(args) => code(coverage::run(&args)),
+        Command::Top(args) => code(top::run(&args)),
+        Command::Devices(args) => code(devices::run(&args)),
+        Command::Doctor(args) => code(doctor::run(&args)),
+        Command::Verify(args) => code(verify::run(&args)),
+        Command::Report(args) => code(report::run(&args)),
+        Command::Noise(args) => code(noise::run(&args)),
+        Command::Selfcheck(args) => code(selfcheck::run(&args)),
+        Command::Db(args) => code(db::run(&args)),
+        Command::Worker => code(worker::run()),
     };
     match result {
-        Ok(exit) => ExitCode::from(exit as u8),
+        Ok(code) => ExitCode::from(code),
         Err(failure) => {
             eprintln!("tune: {:#}", failure.error);
             ExitCode::from(failure.exit as u8)

@@ -15,6 +15,7 @@ use crate::plan;
 use crate::race::Rules;
 use crate::report::progress::Progress;
 use crate::report::{self, table};
+use crate::sweep::builds::{self, BuildError};
 use crate::sweep::{self, BenchSettings, Settings, Summary, SweepError};
 use crate::worker::Interrupt;
 
@@ -65,6 +66,10 @@ pub struct Args {
     /// Tune problems again that have a choice for this environment already
     #[arg(long)]
     pub again: bool,
+    /// Tune with the libraries that are found here, though the recording names others. Else the recorded files are opened
+    /// where they are here, and a recording made with other builds is refused
+    #[arg(long)]
+    pub any_build: bool,
     /// Show the plan and stop: nothing is run, nothing is written
     #[arg(long)]
     pub dry_run: bool,
@@ -129,11 +134,14 @@ pub(super) fn sample_ms(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let sources = input::read_sources(&args.untuned, &args.selection)?;
     let recorded = as_asked(input::merged(&sources), args.via);
-    let settings = settings(args);
+    let mut settings = settings(args);
+    let interrupt = input::catch_interrupt()?;
+    if !args.any_build {
+        use_recorded_libraries(&recorded, &mut settings, &interrupt)?;
+    }
     if args.dry_run {
         return dry_run(&recorded, &settings);
     }
-    let interrupt = input::catch_interrupt()?;
     let mut store = Store::open(&args.db)?;
     for source in &sources {
         store.record(&source.rows, &source.path.display().to_string())?;
@@ -153,6 +161,23 @@ fn as_asked(rows: Vec<Recorded>, via: Option<Via>) -> Vec<Recorded> {
     rows.into_iter().map(|row| Recorded { via, ..row }).collect()
 }
 
+/// Has the libraries opened that the recording names, and refuses where others are.
+fn use_recorded_libraries(
+    recorded: &[Recorded],
+    settings: &mut Settings,
+    interrupt: &Interrupt,
+) -> Result<(), Failure> {
+    let named = builds::named(recorded);
+    for doubt in builds::doubts(&named) {
+        eprintln!("tune: warning: {doubt}");
+    }
+    settings.library_files = builds::files(&named, |var| std::env::var_os(var).is_some_and(|file| !file.is_empty()));
+    builds::check(&named, settings, interrupt).map_err(|error| match error {
+        BuildError::Device(_) => Failure::device(error),
+        _ => error.into(),
+    })
+}
+
 fn settings(args: &Args) -> Settings {
     Settings {
         device: args.device.clone(),
@@ -162,6 +187,7 @@ fn settings(args: &Args) -> Settings {
         budget: args.budget,
         sample_us: args.sample * 1e3,
         again: args.again,
+        library_files: Vec::new(),
     }
 }
 

@@ -68,6 +68,7 @@ pub(super) fn settings(
         budget,
         sample_us: sample_ms * 1e3,
         again: false,
+        library_files: Vec::new(),
     }
 }
 

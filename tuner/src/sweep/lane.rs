@@ -110,6 +110,7 @@ impl<'a> Lanes<'a> {
     fn lane_into(&self, device: &str, summary: &mut Summary) -> Result<(), SweepError> {
         let settings = self.settings;
         let mut session = Session::new(device, settings.bench.clone(), settings.sample_us, self.interrupt.clone());
+        session.set_library_files(settings.library_files.clone());
         let (environment, absent) = match session.open() {
             Ok(opened) => opened,
             Err(Halt::Interrupted) => {

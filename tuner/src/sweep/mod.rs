@@ -1,5 +1,6 @@
 //! A sweep: every problem of a plan through its contest, everything found out stored at once, exactly resumable.
 
+pub mod builds;
 pub mod contest;
 mod disturbances;
 mod lane;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub sample_us: f64,
     /// Tune problems again that have a choice already.
     pub again: bool,
+    /// Library files that workers are to open; see [`builds::files`].
+    pub library_files: Vec<builds::FileVar>,
 }
 
 /// One thing that happened, for whoever shows the sweep.

@@ -8,6 +8,7 @@ use tgemm_db::outcome::{ErrorFigures, Outcome, OutcomeKind};
 use tgemm_db::{Environment, Problem, Solution};
 use tgemm_kernels::{Ask, Effort};
 
+use super::builds::FileVar;
 use super::disturbances::Disturbances;
 use crate::worker::{Candidate, Entry, Interrupt, Loss, Reply, Request, Worker};
 
@@ -85,6 +86,7 @@ const PROBES_MAX: u32 = 3;
 pub struct Session {
     device: String,
     interrupt: Interrupt,
+    library_files: Vec<FileVar>,
     settings: BenchSettings,
     worker: Option<Worker>,
     environment: Option<Environment>,
@@ -107,6 +109,7 @@ impl Session {
         Session {
             device: device.into(),
             interrupt,
+            library_files: Vec::new(),
             settings,
             worker: None,
             environment: None,
@@ -119,6 +122,11 @@ impl Session {
             sample_us,
             deadline: None,
         }
+    }
+
+    /// Has workers open these files; to be said before the first is started.
+    pub fn set_library_files(&mut self, files: Vec<FileVar>) {
+        self.library_files = files;
     }
 
     /// Sets the moment after which nothing new is started and what runs is cut off (see [`BUDGET_GRACE`]).
@@ -428,7 +436,8 @@ impl Session {
             return Err(Halt::Interrupted);
         }
         self.loaded.clear();
-        self.worker = Some(Worker::spawn(&self.interrupt).map_err(|e| Halt::Device(e.to_string()))?);
+        self.worker =
+            Some(Worker::spawn(&self.interrupt, &self.library_files).map_err(|e| Halt::Device(e.to_string()))?);
         match self.ask(&Request::Open { device: self.device.clone() })? {
             Ok(Reply::Opened { environment, absent }) => {
                 self.environment = Some(environment);

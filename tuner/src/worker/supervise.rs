@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,15 +71,15 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the worker of this very binary.
+    /// Starts the worker of this very binary, with these variables naming library files.
     ///
     /// It dies with the thread that starts it (parent-death signals follow threads), so that must be one that lives as
     /// long as the sweep.
-    pub fn spawn(interrupt: &Interrupt) -> Result<Worker, Loss> {
-        Self::spawn_inner(interrupt).map_err(|e| Loss::NotStarted(e.to_string()))
+    pub fn spawn(interrupt: &Interrupt, files: &[(&'static str, PathBuf)]) -> Result<Worker, Loss> {
+        Self::spawn_inner(interrupt, files).map_err(|e| Loss::NotStarted(e.to_string()))
     }
 
-    fn spawn_inner(interrupt: &Interrupt) -> std::io::Result<Worker> {
+    fn spawn_inner(interrupt: &Interrupt, files: &[(&'static str, PathBuf)]) -> std::io::Result<Worker> {
         let (socket, theirs) = UnixStream::pair()?;
         let memory = rustix::fs::memfd_create("tgemm-worker-stderr", rustix::fs::MemfdFlags::CLOEXEC)?;
         let last_words = File::from(memory);
@@ -90,6 +91,7 @@ impl Worker {
         }
         let child = command
             .arg("worker")
+            .envs(files.iter().map(|(name, file)| (name, file)))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::from(last_words.try_clone()?))
