@@ -1,0 +1,119 @@
+//! CBLAS: `cblas_?gemm` under the names of OpenBLAS' builds, of MKL, BLIS and the reference, and of SciPy's wheels, whose
+//! names carry a prefix and, with 64-bit integers, a suffix.
+
+use std::ffi::c_void;
+
+use tgemm_db::blas::Op;
+use tgemm_db::{Compute, DType, Via};
+use tgemm_vendor::gpu::blaslt::read::class_of;
+
+use super::hook;
+use crate::product::{Matrix, Product};
+use crate::real::Real;
+use crate::seen::{self, Seen};
+use crate::state::Shim;
+
+/// `CblasRowMajor` and `CblasColMajor` of `enum CBLAS_LAYOUT`.
+const ROW_MAJOR: i32 = 101;
+const COLUMN_MAJOR: i32 = 102;
+
+/// `enum CBLAS_TRANSPOSE`: `CblasNoTrans`, `CblasTrans`, `CblasConjTrans`; OpenBLAS adds `CblasConjNoTrans`.
+fn op(number: i32) -> Option<Op> {
+    match number {
+        111 | 114 => Some(Op::N),
+        112 | 113 => Some(Op::T),
+        _ => None,
+    }
+}
+
+/// The types of `?gemm`.
+pub(super) fn compute_of(dtype: DType) -> Compute {
+    if dtype == DType::F64 { Compute::F64 } else { Compute::F32 }
+}
+
+/// One call's arguments.
+struct Arguments {
+    layout: i32,
+    ops: [i32; 2],
+    sizes: [i64; 3],
+    matrices: [Matrix; 3],
+    factors: [f64; 2],
+}
+
+fn product(on: &Arguments) -> Option<Product> {
+    let [a, b, c] = on.matrices;
+    let [m, n, k] = on.sizes;
+    let ops = [op(on.ops[0])?, op(on.ops[1])?];
+    // Row by row, Cᵀ = Bᵀ · Aᵀ, and a transposed row-major matrix is a column-major one.
+    let (ops, sizes, matrices) = match on.layout {
+        COLUMN_MAJOR => (ops, [m, n, k], [a, b, c]),
+        ROW_MAJOR => ([ops[1], ops[0]], [n, m, k], [b, a, c]),
+        _ => return None,
+    };
+    let [alpha, beta] = on.factors.map(class_of);
+    Some(Product { ops, sizes, matrices, batch: 1, compute: compute_of(c.dtype), alpha, beta })
+}
+
+fn look(shim: &'static Shim, real: &Real, on: &Arguments) -> Option<Seen> {
+    if on.sizes.contains(&0) {
+        return None;
+    }
+    seen::look(shim, product(on).and_then(|product| product.call()), Via::Blas, None, real.library(|_| None), None)
+}
+
+macro_rules! gemm {
+    ($($name:ident($int:ty, $real:ty, $dtype:ident);)*) => {
+        hook! {$(
+            fn $name(
+                layout: i32, op_a: i32, op_b: i32, m: $int, n: $int, k: $int, alpha: $real, a: *const c_void, lda: $int,
+                b: *const c_void, ldb: $int, beta: $real, c: *mut c_void, ldc: $int,
+            ) -> (), |shim, real| look(shim, real, &Arguments {
+                layout,
+                ops: [op_a, op_b],
+                sizes: [i64::from(m), i64::from(n), i64::from(k)],
+                matrices: [
+                    Matrix::new(a, DType::$dtype, lda), Matrix::new(b, DType::$dtype, ldb), Matrix::new(c, DType::$dtype, ldc),
+                ],
+                factors: [f64::from(alpha), f64::from(beta)],
+            });
+        )*}
+    };
+}
+
+gemm! {
+    cblas_sgemm(i32, f32, F32);
+    cblas_dgemm(i32, f64, F64);
+    cblas_sgemm64_(i64, f32, F32);
+    cblas_dgemm64_(i64, f64, F64);
+    cblas_sgemm_64(i64, f32, F32);
+    cblas_dgemm_64(i64, f64, F64);
+    scipy_cblas_sgemm(i32, f32, F32);
+    scipy_cblas_dgemm(i32, f64, F64);
+    scipy_cblas_sgemm64_(i64, f32, F32);
+    scipy_cblas_dgemm64_(i64, f64, F64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tgemm_db::Site;
+    use tgemm_db::problem::{Problem, Trans};
+
+    fn problem(layout: i32, ops: [i32; 2], sizes: [i64; 3], lds: [i64; 3]) -> Option<Problem> {
+        let matrix = |ld| Matrix::new(std::ptr::without_provenance(64), DType::F32, ld);
+        let on = Arguments { layout, ops, sizes, matrices: lds.map(matrix), factors: [1.0, 0.0] };
+        product(&on).and_then(|product| product.call()).as_ref().and_then(crate::product::problem)
+    }
+
+    #[test]
+    fn a_row_major_product_is_what_it_looks_like() {
+        let plain = Site { trans: Trans::W, ..Site::linear(96, 64, DType::F32) };
+        assert_eq!(problem(ROW_MAJOR, [111, 111], [4, 96, 64], [64, 96, 96]), Some(plain.at(4).into()));
+        let linear = Site::linear(96, 64, DType::F32);
+        assert_eq!(problem(ROW_MAJOR, [111, 112], [4, 96, 64], [64, 64, 96]), Some(linear.at(4).into()));
+        // The same product from a program that thinks in columns: out is transposed, so M and N change places.
+        assert_eq!(problem(COLUMN_MAJOR, [112, 111], [96, 4, 64], [64, 64, 96]), Some(linear.at(4).into()));
+        assert_eq!(problem(7, [111, 111], [4, 96, 64], [64, 96, 96]), None);
+        assert_eq!(problem(ROW_MAJOR, [0, 111], [4, 96, 64], [64, 96, 96]), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! The hooked functions, a file a library.
+//!
+//! A hook does the same everywhere: with nothing to do it calls the real function; else it looks at the arguments, calls the
+//! real function, and counts the call if that was taken. Arguments are passed on as they came, and so is the status.
+
+pub mod cblas;
+pub mod cublas;
+pub mod fortran;
+pub mod gpu;
+pub mod graphs;
+pub mod hipblas;
+pub mod lt;
+pub mod rocblas;
+
+/// What a hooked function returns.
+pub trait Answer: Copy {
+    /// Was the call taken?
+    fn is_taken(self) -> bool;
+
+    /// The answer where the process has no library with the function: it is in no library's needs, so somebody took our
+    /// symbol for theirs.
+    fn absent(name: &std::ffi::CStr) -> Self;
+}
+
+impl Answer for i32 {
+    #[inline]
+    fn is_taken(self) -> bool {
+        self == 0
+    }
+
+    /// "Not initialized", or rocBLAS' "invalid handle": 1 in all of these libraries.
+    fn absent(_: &std::ffi::CStr) -> i32 {
+        1
+    }
+}
+
+impl Answer for () {
+    #[inline]
+    fn is_taken(self) -> bool {
+        true
+    }
+
+    fn absent(name: &std::ffi::CStr) {
+        // There is no status by which to say it, and to go on with what was not computed would be worse than to end.
+        tgemm_recorder::warn(&format!("{} was called, and no library of this process has it", name.to_string_lossy()));
+        std::process::abort();
+    }
+}
+
+/// The function behind a hooked one's name, found at the first call.
+macro_rules! real {
+    ($name:ident) => {{
+        static REAL: $crate::real::Real = {
+            const NAME: &std::ffi::CStr =
+                match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a NUL in a function's name"),
+                };
+            $crate::real::Real::new(NAME)
+        };
+        &REAL
+    }};
+}
+pub(crate) use real;
+
+/// Defines a hooked function. The expression after `sees` gives `Option<Seen>` from the shim, the [`Real`](crate::real::Real)
+/// and the arguments; it may neither write to what they point to nor keep it.
+macro_rules! hook {
+    ($(
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, |$shim:ident, $real:ident| $sees:expr;
+    )*) => {$(
+        #[doc = concat!("`", stringify!($name), "`, hooked.")]
+        ///
+        /// # Safety
+        /// As the library's own.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "the name and the list are the library's")]
+        pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> $ret {
+            type Function = unsafe extern "C-unwind" fn($($ty),*) -> $ret;
+            let real = $crate::hooks::real!($name);
+            let Some(address) = real.address() else {
+                return <$ret as $crate::hooks::Answer>::absent(real.name());
+            };
+            // SAFETY: the function behind this name has this type, by the library's header.
+            let function = unsafe { std::mem::transmute::<usize, Function>(address) };
+            if $crate::state::is_off() {
+                // SAFETY: the caller's own arguments.
+                return unsafe { function($($arg),*) };
+            }
+            let Some(_inside) = $crate::guard::enter() else {
+                // SAFETY: the caller's own arguments.
+                return unsafe { function($($arg),*) };
+            };
+            let seen = $crate::state::decide(|$shim| {
+                let $real = real;
+                $sees
+            });
+            // SAFETY: the caller's own arguments.
+            let answer = unsafe { function($($arg),*) };
+            if let Some(seen) = seen
+                && $crate::hooks::Answer::is_taken(answer)
+            {
+                $crate::state::decide(|_| Some(seen.count()));
+            }
+            answer
+        }
+    )*};
+}
+pub(crate) use hook;
+
+/// Defines a hooked function that is no product: what follows is run after it was taken; with `before`, the first closure
+/// is run before it, and the second after it with what that gave and whether the call was taken.
+macro_rules! watch {
+    (before $(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> i32, $before:expr, $after:expr;)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`, hooked.")]
+        ///
+        /// # Safety
+        /// As the library's own.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "the name is the library's")]
+        pub unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> i32 {
+            type Function = unsafe extern "C-unwind" fn($($ty),*) -> i32;
+            let real = $crate::hooks::real!($name);
+            let Some(address) = real.address() else {
+                return <i32 as $crate::hooks::Answer>::absent(real.name());
+            };
+            // SAFETY: the function behind this name has this type, by the library's header.
+            let function = unsafe { std::mem::transmute::<usize, Function>(address) };
+            let inside = if $crate::state::is_off() { None } else { $crate::guard::enter() };
+            let known = match inside {
+                Some(_) => $crate::state::decide(|_| Some($before())),
+                None => None,
+            };
+            // SAFETY: the caller's own arguments.
+            let answer = unsafe { function($($arg),*) };
+            if let Some(known) = known {
+                $crate::state::decide(|_| {
+                    $after(known, answer == 0);
+                    Some(())
+                });
+            }
+            answer
+        }
+    )*};
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> i32, $after:expr;)*) => {
+        $crate::hooks::watch! { before $(
+            fn $name($($arg: $ty),*) -> i32, || (), |(), is_taken| if is_taken {
+                let after = $after;
+                after();
+            };
+        )*}
+    };
+}
+pub(crate) use watch;

@@ -1,0 +1,35 @@
+//! A library to preload (`LD_PRELOAD`): it sees every GEMM that reaches a vendor library through the dynamic linker, and
+//! records it.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `TGEMM_TUNE=1`, `TGEMM_UNTUNED` | record, and where to: see `tgemm_recorder` |
+//! | `TGEMM_COUNTERS` | where the file lies that `tune top` reads |
+//!
+//! What is promised to the host:
+//! - its calls reach the function that they would have reached, with their arguments, once, and it gets the status;
+//! - no thread, timer or signal handler is put into it; nothing of ours unwinds into it; a panic of ours switches us off;
+//! - with nothing to do a call costs two loads and a jump.
+//!
+//! Not seen: functions found by `dlsym` (ctypes, cudarc, AMD's Python bindings), kernels of other origin (Triton, CUTLASS, CK,
+//! AITER), libraries linked statically.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `hooks` | the hooked functions, a file a library |
+//! | `real` | the functions behind them |
+//! | `guard` | what a library calls while it works is not counted again |
+//! | `state` | what this process is asked to do |
+//! | `product` | an argument list as a problem |
+//! | `seen` | a call that was looked at, and how it is counted |
+//! | `captures` | which problems are in which graph |
+//! | `shadow` | a number for each of a library's handles |
+
+mod captures;
+mod guard;
+mod hooks;
+mod product;
+mod real;
+mod seen;
+mod shadow;
+mod state;
