@@ -82,6 +82,7 @@ impl Call {
     }
 
     /// Rows and columns of A, B and C as they are stored.
+    #[inline]
     fn shapes(&self) -> [(u32, u32); 3] {
         let stored = |op: Op, rows: u32, columns: u32| if op == Op::N { (rows, columns) } else { (columns, rows) };
         [stored(self.op_a, self.m, self.k), stored(self.op_b, self.k, self.n), (self.m, self.n)]
@@ -89,6 +90,7 @@ impl Call {
 
     /// Row lengths of A, B and C, column-major. One column has no next column, so that callers pass anything there: what is
     /// too short for it is taken as packed.
+    #[inline]
     fn row_lengths(&self) -> [u32; 3] {
         let [a, b, c] = self.shapes();
         let length = |ld: u32, (rows, columns): (u32, u32)| if columns == 1 && ld < rows { rows } else { ld };
@@ -103,6 +105,7 @@ impl Call {
 
     /// The same call with everything that means nothing in it at rest, so that equal calls are equal: the row length of a
     /// single column, the strides of a single product, where C lies if it is not read.
+    #[inline]
     pub fn at_rest(mut self) -> Call {
         [self.lda, self.ldb, self.ldc] = self.row_lengths();
         if self.batch_count == 1 {
@@ -115,19 +118,25 @@ impl Call {
     }
 
     /// What the call's rows and `pointers` (A, B, C, D, as many as are read or written) are all aligned to.
+    #[inline]
     pub fn alignment(&self, pointers: impl IntoIterator<Item = u64>) -> Alignment {
-        let (shapes, lengths) = (self.shapes(), [self.lda, self.ldb, self.ldc]);
-        let steps = [0, 1, 2].map(|at| {
-            let dtype = [self.a, self.b, self.c][at];
-            let stride = [self.stride_a, self.stride_b, self.stride_c][at];
+        let [(_, a_columns), (_, b_columns), (_, c_columns)] = self.shapes();
+        let steps = |dtype: DType, columns: u32, ld: u32, stride: u64| {
             // One column has no next one.
-            let row = if shapes[at].1 > 1 { dtype.bytes(lengths[at].into()) } else { 0 };
+            let row = if columns > 1 { dtype.bytes(ld.into()) } else { 0 };
             row | dtype.bytes(stride)
-        });
-        Alignment::of(pointers.into_iter().chain(steps))
+        };
+        let steps = [
+            steps(self.a, a_columns, self.lda, self.stride_a),
+            steps(self.b, b_columns, self.ldb, self.stride_b),
+            steps(self.c, c_columns, self.ldc, self.stride_c),
+        ];
+        let pointers = pointers.into_iter().fold(0, |all, address| all | address);
+        Alignment::of([pointers, steps[0], steps[1], steps[2]])
     }
 
     /// The problem that this call computes, as seen by an engine that multiplies row-major matrices.
+    #[inline]
     pub fn to_problem(&self) -> Problem {
         let trans = match (self.op_b, self.op_a) {
             (Op::N, Op::T) => Trans::Linear,

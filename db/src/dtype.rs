@@ -72,9 +72,10 @@ impl DType {
         NAMES.iter().map(|row| row.0)
     }
 
+    #[inline]
     fn row(self) -> &'static (DType, &'static str, &'static str, u32) {
-        // NAMES lists every variant; the test `every_type_has_a_row` keeps it so.
-        NAMES.iter().find(|row| row.0 == self).unwrap_or(&NAMES[0])
+        // NAMES lists every variant, in order; the test `every_type_has_a_row` keeps it so.
+        NAMES.get(self as usize).unwrap_or(&NAMES[0])
     }
 
     /// Our short name, such as `bf16`.
@@ -111,11 +112,13 @@ impl DType {
     }
 
     /// Bits an element takes in memory; packed types count one element of the pack.
+    #[inline]
     pub fn bits(self) -> u32 {
         self.row().3
     }
 
     /// Bytes that `elements` elements take, rounded up.
+    #[inline]
     pub fn bytes(self, elements: u64) -> u64 {
         (elements * u64::from(self.bits())).div_ceil(8)
     }

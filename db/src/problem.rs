@@ -20,6 +20,7 @@ pub enum Problem {
 
 impl Problem {
     /// The GEMM, if this is one.
+    #[inline]
     pub fn gemm(&self) -> Option<&Gemm> {
         match self {
             Problem::Gemm(gemm) => Some(gemm),
@@ -295,6 +296,7 @@ impl Site {
     }
 
     /// This site at `m` tokens.
+    #[inline]
     pub fn at(self, m: u32) -> Gemm {
         Gemm { m, site: self }
     }
@@ -325,6 +327,7 @@ fn or_packed(ld: u32, packed: u32) -> u32 {
 
 impl Gemm {
     /// Are all sizes possible? Readers call this on every row, so that nothing downstream divides by zero.
+    #[inline]
     pub fn validate(&self) -> Result<(), Invalid> {
         let site = &self.site;
         for (name, value) in [("M", self.m), ("N", site.n), ("K", site.k), ("batch", site.batch.count)] {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tgemm_db::device::{Device, Difference};
-use tgemm_db::{Choice, Constraints, Environment};
+use tgemm_db::{Choice, Constraints, Environment, Numerics, Verdict, WeightForm};
 
 /// Why a choice cannot be served in this environment, whatever the constraints.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +58,103 @@ pub(crate) fn admit(choice: &Choice, here: &Environment, devices: &mut Devices) 
     difference.map_or(Ok(()), |difference| Err(Refusal::Build(difference)))
 }
 
-/// [`Constraints::refuse_choice`] as a yes or no: the same answer without a text, for the hit path.
+/// What constraints look at, gathered from a choice so that it lies beside the others of its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traits {
+    workspace_bytes: u64,
+    weight_form: WeightForm,
+    numerics: Numerics,
+    is_baseline: bool,
+    is_faster: bool,
+    deterministic: bool,
+    graph_safe: bool,
+}
+
+/// Where a solution is to run, as seen from where it was tuned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stretch {
+    /// The problem is so many times as large; never below 1, since nothing says that less will do.
+    times: f32,
+    /// It is another site: only what holds in general is taken.
+    pub(crate) is_other_site: bool,
+}
+
+impl Stretch {
+    /// The site itself, at the M that was tuned or a smaller one.
+    pub(crate) const NONE: Stretch = Stretch { times: 1.0, is_other_site: false };
+
+    /// A site whose weights are `times` as many.
+    pub(crate) fn other_site(times: f32) -> Stretch {
+        Stretch { times: times.max(1.0), is_other_site: true }
+    }
+
+    /// From `tuned_m` to `m` tokens besides.
+    #[inline]
+    pub(crate) fn tokens(self, tuned_m: u32, m: u32) -> Stretch {
+        match m > tuned_m {
+            true => Stretch { times: self.times * (m as f32 / tuned_m.max(1) as f32), ..self },
+            false => self,
+        }
+    }
+
+    /// Workspace as it was tuned, at the size of the problem: partial sums and the like grow with M and N.
+    pub(crate) fn workspace_bytes(self, tuned: u64) -> u64 {
+        if self.times == 1.0 { tuned } else { (tuned as f64 * f64::from(self.times)).ceil() as u64 }
+    }
+}
+
+impl Traits {
+    pub(crate) fn of(choice: &Choice) -> Traits {
+        let solution = &choice.solution;
+        Traits {
+            workspace_bytes: solution.workspace_bytes,
+            weight_form: solution.weight_form,
+            numerics: solution.numerics,
+            is_baseline: choice.is_baseline(),
+            is_faster: choice.verdict == Verdict::Faster,
+            deterministic: solution.deterministic == Some(true),
+            graph_safe: solution.graph_safe == Some(true),
+        }
+    }
+
+    /// [`Constraints::refuse_choice`] as a yes or no: the same answer without a text, for the hit path.
+    #[inline]
+    pub(crate) fn allowed<'l>(
+        &self,
+        constraints: &Constraints,
+        stretch: Stretch,
+        library: impl FnOnce() -> &'l str,
+    ) -> bool {
+        constraints.weight_forms.contains(&self.weight_form)
+            && (self.numerics <= constraints.numerics || self.is_baseline)
+            && constraints.workspace_bytes_max.is_none_or(|cap| stretch.workspace_bytes(self.workspace_bytes) <= cap)
+            && (!constraints.deterministic || self.deterministic)
+            && (!constraints.graph_safe || self.graph_safe)
+            && (!stretch.is_other_site || self.holds_elsewhere())
+            && constraints.libraries.as_ref().is_none_or(|libraries| libraries.contains(library()))
+    }
+
+    /// May it answer for another site? What was not faster than the baseline gains nothing, and a packed form is of one size.
+    fn holds_elsewhere(&self) -> bool {
+        self.is_faster && self.weight_form == WeightForm::Plain
+    }
+}
+
+/// May `choice` run as it was tuned?
 pub(crate) fn allows(constraints: &Constraints, choice: &Choice) -> bool {
-    let solution = &choice.solution;
-    constraints.weight_forms.contains(&solution.weight_form)
-        && (solution.numerics <= constraints.numerics || choice.is_baseline())
-        && constraints.workspace_bytes_max.is_none_or(|cap| solution.workspace_bytes <= cap)
-        && (!constraints.deterministic || solution.deterministic == Some(true))
-        && (!constraints.graph_safe || solution.graph_safe == Some(true))
-        && constraints.libraries.as_ref().is_none_or(|libraries| libraries.contains(solution.library()))
+    Traits::of(choice).allowed(constraints, Stretch::NONE, || choice.solution.library())
+}
+
+/// Why `choice` may not run after `stretch`, in words; `None` if it may.
+pub(crate) fn refuse(constraints: &Constraints, choice: &Choice, stretch: Stretch) -> Option<String> {
+    let mut there = choice.clone();
+    there.solution.workspace_bytes = stretch.workspace_bytes(choice.solution.workspace_bytes);
+    let elsewhere = || match (choice.verdict, choice.solution.weight_form) {
+        (Verdict::Faster, WeightForm::Plain) => None,
+        (Verdict::Faster, form) => Some(format!("its weights are {form}, which are of one size")),
+        (verdict, _) => Some(format!("its verdict is {verdict}: nothing says that it gains elsewhere")),
+    };
+    constraints.refuse_choice(&there).or_else(|| if stretch.is_other_site { elsewhere() } else { None })
 }
 
 #[cfg(test)]
@@ -75,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::sample::{select, subsequence};
     use tgemm_db::choice::Ratio;
-    use tgemm_db::{Build, DType, Device, Numerics, Params, Site, Solution, Vendor, Verdict, WeightForm};
+    use tgemm_db::{Build, DType, Device, Params, Site, Solution, Vendor};
 
     fn solutions() -> impl Strategy<Value = Solution> {
         let known = || select(vec![None, Some(false), Some(true)]);
@@ -137,10 +225,28 @@ mod tests {
         )
     }
 
+    fn stretches() -> impl Strategy<Value = Stretch> {
+        (select(vec![1.0f32, 1.5, 2.0, 3.0]), any::<bool>())
+            .prop_map(|(times, is_other_site)| Stretch { times, is_other_site })
+    }
+
     proptest! {
         #[test]
-        fn the_fast_answer_is_the_worded_one(choice in choices(), constraints in constraints()) {
+        fn the_fast_answer_is_the_worded_one(choice in choices(), constraints in constraints(), stretch in stretches()) {
             prop_assert_eq!(allows(&constraints, &choice), constraints.refuse_choice(&choice).is_none());
+            let fast = Traits::of(&choice).allowed(&constraints, stretch, || choice.solution.library());
+            prop_assert_eq!(fast, refuse(&constraints, &choice, stretch).is_none());
         }
+    }
+
+    #[test]
+    fn workspace_grows_with_the_problem_and_never_shrinks() {
+        let bytes = |stretch: Stretch| stretch.workspace_bytes(1000);
+        assert_eq!(bytes(Stretch::NONE), 1000);
+        assert_eq!(bytes(Stretch::NONE.tokens(16, 4)), 1000);
+        assert_eq!(bytes(Stretch::NONE.tokens(16, 40)), 2500);
+        assert_eq!(bytes(Stretch::other_site(0.5)), 1000);
+        assert_eq!(bytes(Stretch::other_site(2.0).tokens(0, 3)), 6000);
+        assert_eq!(Stretch::other_site(f32::INFINITY).workspace_bytes(1), u64::MAX);
     }
 }

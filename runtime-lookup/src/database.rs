@@ -4,11 +4,15 @@ use std::fmt;
 
 use tgemm_db::{Choice, Constraints, Environment, MoeSite, Problem, Site};
 
-use crate::admit::{self, Devices, Refusal};
-use crate::index::{Index, Span};
+use crate::admit::{Refusal, Stretch};
+use crate::builder::Builder;
+use crate::index::{Index, Tuned};
+use crate::interval::Ask;
 use crate::ladder::{self, Ladder};
+use crate::levels::Levels;
 use crate::load::Origin;
-use crate::moe::{self, Rung, Spans};
+use crate::moe::Spans;
+use crate::predict::Nears;
 use crate::site_key::SiteKey;
 
 /// How a lookup answered, best first.
@@ -19,9 +23,9 @@ pub enum HitKind {
     Exact,
     /// Borrowed from the M that AITER's padding names, or for fused MoE from the one nearest as vLLM has it.
     Padded,
-    /// Between two tuned M with one winner.
+    /// Between two tuned M of the site: the winner of one of them, see [`crate::interval`].
     Interval,
-    /// By a model of the site.
+    /// From a tuned site near this one, see [`crate::predict`].
     Predicted,
     /// Nothing fits: run what you would have run without us.
     Default,
@@ -46,13 +50,19 @@ pub struct Hit<'a> {
     pub kind: HitKind,
     /// What to run; `None` only for [`HitKind::Default`].
     pub choice: Option<&'a Choice>,
-    /// The M that the choice was tuned at.
+    /// The M that the choice was tuned at; where it is predicted, its problem says the N and K too.
     pub tuned_m: Option<u32>,
 }
 
-impl Hit<'_> {
+impl<'a> Hit<'a> {
     /// Nothing fits.
     pub const DEFAULT: Hit<'static> = Hit { kind: HitKind::Default, choice: None, tuned_m: None };
+
+    #[inline]
+    fn of(kind: HitKind, database: &'a Database, place: usize) -> Hit<'a> {
+        let row = database.index.entry(place).row as usize;
+        Hit { kind, choice: Some(&database.choices[row]), tuned_m: Some(database.index.m(place)) }
+    }
 }
 
 /// Tuned choices that hold in this environment; immutable, so shared between threads without a lock.
@@ -61,12 +71,14 @@ impl Hit<'_> {
 /// layer still beats a borrowed row of a higher one.
 #[derive(Debug, Default)]
 pub struct Database {
-    index: Index,
+    pub(crate) index: Index,
     pub(crate) choices: Vec<Choice>,
     /// Where each choice came from, side by side with `choices`.
     pub(crate) origins: Vec<Origin>,
     /// Rows of other devices and builds, kept for [`Database::explain`] only.
     pub(crate) refused: Vec<(Choice, Refusal)>,
+    /// How far from what was tuned it may answer.
+    pub(crate) levels: Levels,
     /// This device in words, for messages.
     pub(crate) here: String,
     /// The files, in order of layers; [`Origin`] points into it.
@@ -86,11 +98,25 @@ impl Database {
         builder.finish(Vec::new())
     }
 
+    /// The same, answering on these levels; without this on [`Levels::default`].
+    pub fn with_levels(self, levels: Levels) -> Database {
+        Database { levels, ..self }
+    }
+
+    /// On which levels it may answer.
+    pub fn levels(&self) -> Levels {
+        self.levels
+    }
+
     /// The table of one site: resolve it once a layer, ask it once a call.
     #[inline]
     pub fn site(&self, site: &Site) -> SiteTable<'_> {
-        let span = self.index.span(&SiteKey::new(site));
-        SiteTable { database: self, ladder: Ladder::Gemm { span, n: site.n } }
+        let tuned = self.index.tuned(&SiteKey::new(site));
+        let ladder = match self.levels.predicted && tuned.span.is_empty() {
+            true => Ladder::Predicted(Nears::of(&self.index, site)),
+            false => Ladder::Gemm { tuned, n: site.n },
+        };
+        SiteTable { database: self, ladder }
     }
 
     /// The table of one fused MoE layer: AITER's rows for it, and vLLM's for what vLLM's file names say of it.
@@ -99,14 +125,13 @@ impl Database {
     }
 
     /// The table of whatever `problem` is an instance of.
+    #[inline]
     pub(crate) fn table(&self, problem: &Problem) -> SiteTable<'_> {
         match problem {
+            Problem::Gemm(gemm) => self.site(&gemm.site),
             Problem::Moe(moe) => self.moe_site(&moe.site),
-            problem => {
-                let span = self.index.span(&SiteKey::of(problem));
-                let n = problem.gemm().map_or(0, |gemm| gemm.site.n);
-                SiteTable { database: self, ladder: Ladder::Gemm { span, n } }
-            }
+            // An operation that this crate does not know: nothing was tuned.
+            _ => SiteTable { database: self, ladder: Ladder::Gemm { tuned: Tuned::default(), n: 0 } },
         }
     }
 
@@ -117,7 +142,58 @@ impl Database {
     /// What to run for `problem` under `constraints`. No lock, no allocation.
     #[inline]
     pub fn lookup(&self, problem: &Problem, constraints: &Constraints) -> Hit<'_> {
+        if let (Problem::Gemm(gemm), false) = (problem, self.levels.predicted) {
+            let tuned = self.index.tuned(&SiteKey::new(&gemm.site));
+            return self.answer(&tuned, gemm.site.n, gemm.m, constraints);
+        }
         self.table(problem).at(problem.m(), constraints)
+    }
+
+    /// What a tuned site of `n` out features answers at `m` tokens.
+    #[inline]
+    fn answer(&self, tuned: &Tuned, n: u32, m: u32, constraints: &Constraints) -> Hit<'_> {
+        let ask = self.ask(m, constraints, Stretch::NONE);
+        let first = self.index.first(tuned, m);
+        match ask.best_at(tuned, first, m) {
+            Some(place) => Hit::of(HitKind::Exact, self, place),
+            None => self.near(&ask, tuned, n, first),
+        }
+    }
+
+    /// What an M that was not tuned gets; `first` is the first place that is not below it.
+    #[inline]
+    fn near(&self, ask: &Ask<'_>, tuned: &Tuned, n: u32, first: usize) -> Hit<'_> {
+        if tuned.span.is_empty() {
+            return Hit::DEFAULT;
+        }
+        if self.levels.padded {
+            let [finer, coarser] = ladder::padded(ask.m, n);
+            for (padded, before) in [(finer, ask.m), (coarser, finer)] {
+                if padded == before || padded == ask.m {
+                    continue;
+                }
+                let first = self.index.first_beside(tuned, ask.m, first, padded);
+                if let Some(place) = ask.best_at(tuned, first, padded) {
+                    return Hit::of(HitKind::Padded, self, place);
+                }
+            }
+        }
+        if self.levels.interval
+            && let Ok(between) = ask.between(tuned, first)
+        {
+            return Hit::of(HitKind::Interval, self, between.best().place);
+        }
+        Hit::DEFAULT
+    }
+
+    #[inline]
+    pub(crate) fn ask<'c>(&'c self, m: u32, constraints: &'c Constraints, stretch: Stretch) -> Ask<'c> {
+        Ask { index: &self.index, choices: &self.choices, constraints, m, stretch }
+    }
+
+    /// Bytes that the index takes: what a lookup touches before it has found its choice.
+    pub fn index_bytes(&self) -> usize {
+        self.index.bytes()
     }
 
     /// Number of choices that can be served here.
@@ -144,135 +220,43 @@ impl Database {
 /// The choices of one site. Copy it, keep it beside the layer's weights.
 #[derive(Clone, Copy, Debug)]
 pub struct SiteTable<'a> {
-    database: &'a Database,
-    ladder: Ladder,
+    pub(crate) database: &'a Database,
+    pub(crate) ladder: Ladder,
 }
 
 impl<'a> SiteTable<'a> {
     /// What to run at `m` tokens under `constraints`. No lock, no allocation.
     #[inline]
     pub fn at(&self, m: u32, constraints: &Constraints) -> Hit<'a> {
-        let (span, n) = match self.ladder {
-            Ladder::Gemm { span, n } => (span, n),
-            Ladder::Moe(spans) => return spans.at(self.database, m, constraints),
-        };
-        if let Some(choice) = self.best(span, m, constraints) {
-            return Hit { kind: HitKind::Exact, choice: Some(choice), tuned_m: Some(m) };
+        match &self.ladder {
+            Ladder::Gemm { tuned, n } => self.database.answer(tuned, *n, m, constraints),
+            Ladder::Moe(spans) => spans.at(self.database, m, constraints),
+            Ladder::Predicted(nears) => self.predicted(nears, m, constraints),
         }
-        for padded in ladder::padded(m, n) {
-            if let Some(choice) = self.best(span, padded, constraints) {
-                return Hit { kind: HitKind::Padded, choice: Some(choice), tuned_m: Some(padded) };
+    }
+
+    /// What the nearest tuned sites say at this M or between two of theirs.
+    fn predicted(&self, nears: &Nears, m: u32, constraints: &Constraints) -> Hit<'a> {
+        for near in nears.iter() {
+            let ask = self.database.ask(m, constraints, Stretch::other_site(near.times));
+            if let Some(place) = ask.near_site(&near.tuned) {
+                return Hit::of(HitKind::Predicted, self.database, place);
             }
         }
         Hit::DEFAULT
     }
 
-    #[inline]
-    fn best(&self, span: Span, m: u32, constraints: &Constraints) -> Option<&'a Choice> {
-        let rows = self.database.index.at(span, m);
-        rows.map(|row| &self.database.choices[row]).find(|choice| admit::allows(constraints, choice))
-    }
-
-    /// Where [`SiteTable::at`] looks, in order, and the rows that it finds there, best first; for those who tell.
-    pub(crate) fn places(&self, m: u32, constraints: &Constraints) -> Vec<(HitKind, u32, Vec<usize>)> {
-        let rungs = match self.ladder {
-            Ladder::Gemm { span, n } => {
-                let [finer, coarser] = ladder::padded(m, n).map(|m| Rung { kind: HitKind::Padded, span, m });
-                vec![Rung { kind: HitKind::Exact, span, m }, finer, coarser]
-            }
-            Ladder::Moe(spans) => spans.rungs(m).to_vec(),
-        };
-        let mut places: Vec<(HitKind, u32, Vec<usize>)> = Vec::new();
-        for (at, rung) in rungs.iter().enumerate() {
-            if !rungs[..at].iter().any(|before| (before.span, before.m) == (rung.span, rung.m)) {
-                places.push((rung.kind, rung.m, self.database.index.at(rung.span, rung.m).collect()));
-            }
-        }
-        if let Ladder::Moe(spans) = self.ladder
-            && let Some(row) = spans.nearest(self.database, m, constraints)
-        {
-            let tuned_m = self.database.choices[row].problem.m();
-            places.push((moe::nearest_kind(tuned_m, m), tuned_m, vec![row]));
-        }
-        places
-    }
-
     /// All tuned token counts, ascending.
     pub fn tuned_ms(&self) -> &'a [u32] {
-        self.database.index.ms(match self.ladder {
-            Ladder::Gemm { span, .. } => span,
+        self.database.index.ms(match &self.ladder {
+            Ladder::Gemm { tuned, .. } => tuned.span,
             Ladder::Moe(spans) => spans.told(),
+            Ladder::Predicted(_) => Tuned::default().span,
         })
     }
 
     /// Has this site no choice at all?
     pub fn is_empty(&self) -> bool {
         self.tuned_ms().is_empty()
-    }
-}
-
-/// Collects rows, then orders them once.
-pub(crate) struct Builder<'h> {
-    here: &'h Environment,
-    devices: Devices,
-    database: Database,
-}
-
-/// How many rows there were.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    kept: usize,
-    refused: usize,
-}
-
-/// What became of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Kept,
-    OtherDevice,
-    OtherBuild,
-}
-
-impl<'h> Builder<'h> {
-    pub(crate) fn new(here: &'h Environment) -> Builder<'h> {
-        let database = Database { here: here.device.to_string(), ..Database::default() };
-        Builder { here, devices: Devices::default(), database }
-    }
-
-    /// Where the rows end so far.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { kept: self.database.choices.len(), refused: self.database.refused.len() }
-    }
-
-    /// Forgets the rows that came after `mark`: their file turned out to be unreadable.
-    pub(crate) fn back_to(&mut self, mark: Mark) {
-        self.database.choices.truncate(mark.kept);
-        self.database.origins.truncate(mark.kept);
-        self.database.refused.truncate(mark.refused);
-    }
-
-    pub(crate) fn push(&mut self, choice: Choice, origin: Origin) -> Fate {
-        match admit::admit(&choice, self.here, &mut self.devices) {
-            Ok(()) => {
-                self.database.choices.push(choice);
-                self.database.origins.push(origin);
-                Fate::Kept
-            }
-            Err(refusal) => {
-                let fate = match refusal {
-                    Refusal::Device(_) => Fate::OtherDevice,
-                    Refusal::Build(_) => Fate::OtherBuild,
-                };
-                self.database.refused.push((choice, refusal));
-                fate
-            }
-        }
-    }
-
-    pub(crate) fn finish(mut self, files: Vec<std::path::PathBuf>) -> Database {
-        let origins = &self.database.origins;
-        self.database.index = Index::new(&self.database.choices, |row| origins[row].layer);
-        self.database.files = files;
-        self.database
     }
 }

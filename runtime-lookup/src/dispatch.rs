@@ -23,8 +23,8 @@ use tgemm_db::{Constraints, Problem, Site, Solution};
 use tgemm_kernels::{Buffer, Context, Error, Stream};
 
 pub use plan::Plan;
-pub use resolve::Fallback;
 use resolve::Resolved;
+pub use resolve::{Fallback, prepare};
 
 use crate::{Database, HitKind};
 

@@ -2,12 +2,16 @@
 
 use std::fmt;
 
-use tgemm_db::{Choice, Constraints, Problem};
+use tgemm_db::{Choice, Constraints, Gemm, Problem, key};
 
-use crate::admit::Refusal;
-use crate::database::{Database, HitKind};
-use crate::moe;
-use crate::site_key::SiteKey;
+use crate::admit::{self, Refusal, Stretch};
+use crate::database::{Database, HitKind, SiteTable};
+use crate::index::Tuned;
+use crate::interval::{Ask, Between, Lone, NEIGHBOURS_MAX, Side};
+use crate::ladder::{self, Ladder};
+use crate::moe::{self, Rung};
+use crate::predict::Near;
+use crate::site_key::{Family, SiteKey};
 
 /// The most refused rows that an explanation names; the rest are counted.
 const REFUSED_SHOWN_MAX: usize = 4;
@@ -18,12 +22,18 @@ const REFUSED_SHOWN_MAX: usize = 4;
 pub struct Step {
     /// The level.
     pub level: HitKind,
-    /// The M that it looked at.
-    pub m: u32,
+    /// The M that it looked at; `None` where it looked at none.
+    pub m: Option<u32>,
     /// What it found there, in words.
     pub found: String,
     /// Did it answer?
     pub answered: bool,
+}
+
+impl Step {
+    fn no(level: HitKind, found: impl Into<String>) -> Step {
+        Step { level, m: None, found: found.into(), answered: false }
+    }
 }
 
 /// A lookup told step by step; `Display` prints it for people.
@@ -52,30 +62,11 @@ impl Database {
         let asked_m = problem.m();
         let hit = self.lookup(problem, constraints);
         let table = self.table(problem);
-        let mut steps: Vec<Step> = Vec::new();
-        for (level, m, rows) in table.places(asked_m, constraints) {
-            // One more set of rows at an M that was told of, and nothing in it.
-            if rows.is_empty() && steps.iter().any(|step| step.m == m) {
-                continue;
-            }
-            let mut found = Vec::new();
-            let mut answered = false;
-            for row in rows {
-                let choice = &self.choices[row];
-                let place = self.place(row);
-                match constraints.refuse_choice(choice) {
-                    Some(why) => found.push(format!("{}{place} may not run: {why}", choice.solution)),
-                    None => {
-                        found.push(format!("{}, {:.3} us{place}", choice.solution, choice.time_us));
-                        answered = true;
-                        break;
-                    }
-                }
-            }
-            let found = if found.is_empty() { "not tuned".to_owned() } else { found.join("; ") };
-            steps.push(Step { level, m, found, answered });
-            if answered {
-                break;
+        let mut steps = self.told(&table, asked_m, constraints);
+        if let (Problem::Gemm(gemm), false) = (problem, steps.iter().any(|step| step.answered)) {
+            steps.extend(self.between_told(&table, asked_m, constraints));
+            if !steps.iter().any(|step| step.answered) {
+                steps.extend(self.predicted_told(&table, gemm, constraints));
             }
         }
         Explanation {
@@ -86,6 +77,157 @@ impl Database {
             steps,
             nearest_m: table.tuned_ms().iter().copied().min_by_key(|m| m.abs_diff(asked_m)),
             refused: self.refused_here(problem),
+        }
+    }
+
+    /// The levels that look at rows of one M, up to the first that answers.
+    fn told(&self, table: &SiteTable<'_>, asked_m: u32, constraints: &Constraints) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        for (level, m, rows) in self.places(table, asked_m, constraints) {
+            // One more set of rows at an M that was told of, and nothing in it.
+            if rows.is_empty() && steps.iter().any(|step| step.m == Some(m)) {
+                continue;
+            }
+            if level == HitKind::Padded && !self.levels().padded {
+                steps.push(Step::no(level, "not asked for"));
+                break;
+            }
+            let step = self.step(level, m, &rows, constraints, Stretch::NONE.tokens(m, asked_m));
+            let answered = step.answered;
+            steps.push(step);
+            if answered {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// What becomes of `rows`, of which the first that may run answers.
+    fn step(&self, level: HitKind, m: u32, rows: &[usize], constraints: &Constraints, stretch: Stretch) -> Step {
+        let mut found = Vec::new();
+        for &row in rows {
+            let (choice, place) = (&self.choices[row], self.place(row));
+            match admit::refuse(constraints, choice, stretch) {
+                Some(why) => found.push(format!("{}{place} may not run: {why}", choice.solution)),
+                None => {
+                    found.push(format!("{}, {:.3} us{place}", choice.solution, choice.time_us));
+                    return Step { level, m: Some(m), found: found.join("; "), answered: true };
+                }
+            }
+        }
+        let found = if found.is_empty() { "not tuned".to_owned() } else { found.join("; ") };
+        Step { level, m: Some(m), found, answered: false }
+    }
+
+    /// Where [`SiteTable::at`] looks for rows of one M, in order, and what it finds there, best first.
+    fn places(&self, table: &SiteTable<'_>, m: u32, constraints: &Constraints) -> Vec<(HitKind, u32, Vec<usize>)> {
+        let gemm = |tuned: Tuned, n: u32| {
+            let [finer, coarser] = ladder::padded(m, n).map(|m| Rung { kind: HitKind::Padded, span: tuned.span, m });
+            vec![Rung { kind: HitKind::Exact, span: tuned.span, m }, finer, coarser]
+        };
+        let rungs = match &table.ladder {
+            Ladder::Gemm { tuned, n } => gemm(*tuned, *n),
+            Ladder::Predicted(_) => vec![Rung { kind: HitKind::Exact, span: Tuned::default().span, m }],
+            Ladder::Moe(spans) => spans.rungs(m).to_vec(),
+        };
+        let mut places: Vec<(HitKind, u32, Vec<usize>)> = Vec::new();
+        for (at, rung) in rungs.iter().enumerate() {
+            if !rungs[..at].iter().any(|before| (before.span, before.m) == (rung.span, rung.m)) {
+                places.push((rung.kind, rung.m, self.index.at(rung.span, rung.m).collect()));
+            }
+        }
+        if let Ladder::Moe(spans) = &table.ladder
+            && let Some(row) = spans.nearest(self, m, constraints)
+        {
+            let tuned_m = self.choices[row].problem.m();
+            places.push((moe::nearest_kind(tuned_m, m), tuned_m, vec![row]));
+        }
+        places
+    }
+
+    /// What stands on either side.
+    fn between_told(&self, table: &SiteTable<'_>, m: u32, constraints: &Constraints) -> Vec<Step> {
+        let level = HitKind::Interval;
+        if !self.levels().interval {
+            return vec![Step::no(level, "not asked for")];
+        }
+        let tuned = match &table.ladder {
+            Ladder::Gemm { tuned, .. } => *tuned,
+            _ => Tuned::default(),
+        };
+        let ask = self.ask(m, constraints, Stretch::NONE);
+        match ask.between(&tuned, self.index.first(&tuned, m)) {
+            Ok(between) => self.sides(level, &between).into(),
+            Err(lone) => vec![Step::no(level, words(lone, m))],
+        }
+    }
+
+    /// The two neighbours with their scores; the better one answers.
+    fn sides(&self, level: HitKind, between: &Between) -> [Step; 2] {
+        [&between.low, &between.high].map(|side: &Side| {
+            let row = self.index.entry(side.place).row as usize;
+            let choice = &self.choices[row];
+            let score = match side.score_us.is_nan() {
+                true => "of unknown time".to_owned(),
+                false => format!("thought to take {:.3} us here", side.score_us),
+            };
+            let found = format!("{}, {score}{}", choice.solution, self.place(row));
+            Step { level, m: Some(side.m), found, answered: side == between.best() }
+        })
+    }
+
+    /// What sites near this one say.
+    fn predicted_told(&self, table: &SiteTable<'_>, gemm: &Gemm, constraints: &Constraints) -> Vec<Step> {
+        let level = HitKind::Predicted;
+        if !self.levels().predicted {
+            return vec![Step::no(level, "not asked for")];
+        }
+        let nears = match &table.ladder {
+            Ladder::Predicted(nears) => *nears,
+            _ => return vec![Step::no(level, "this site was tuned itself: its own rows decide")],
+        };
+        if nears.iter().next().is_none() {
+            return vec![Step::no(level, self.why_none_near(gemm))];
+        }
+        let mut steps = Vec::new();
+        for near in nears.iter() {
+            let ask = self.ask(gemm.m, constraints, Stretch::other_site(near.times));
+            let more = self.near_told(&ask, near);
+            let answered = more.iter().any(|step| step.answered);
+            steps.extend(more);
+            if answered {
+                break;
+            }
+        }
+        steps
+    }
+
+    fn near_told(&self, ask: &Ask<'_>, near: &Near) -> Vec<Step> {
+        let (level, Near { n, k, tuned, .. }) = (HitKind::Predicted, near);
+        let rows: Vec<usize> = self.index.at(tuned.span, ask.m).collect();
+        let stretch = ask.stretch.tokens(ask.m, ask.m);
+        let named = |step: Step| Step { found: format!("{n}x{k}: {}", step.found), ..step };
+        let exact = self.step(level, ask.m, &rows, ask.constraints, stretch);
+        if exact.answered {
+            return vec![named(exact)];
+        }
+        match ask.between(tuned, self.index.first(tuned, ask.m)) {
+            Ok(between) => self.sides(level, &between).map(named).into(),
+            Err(lone) if rows.is_empty() => vec![named(Step::no(level, words(lone, ask.m)))],
+            Err(_) => vec![named(exact)],
+        }
+    }
+
+    fn why_none_near(&self, gemm: &Gemm) -> String {
+        let Some(family) = Family::of(&gemm.site) else {
+            return "rows that are not packed, and batches, are not predicted".into();
+        };
+        match self.index.family(&family) {
+            [] => "no site of these types was tuned here".into(),
+            members => format!(
+                "none of the {} tuned sites of these types is within half an octave in N and K and as divisible",
+                members.len()
+            ),
         }
     }
 
@@ -125,14 +267,29 @@ impl Database {
     }
 }
 
+/// Why an M has no two neighbours.
+fn words(lone: Lone, m: u32) -> String {
+    match lone {
+        Lone::NotTuned => "no M was tuned".into(),
+        Lone::Below(lowest) => format!("M={m} is below all that were tuned, from {lowest} on"),
+        Lone::Above(highest) => format!("M={m} is above all that were tuned, up to {highest}"),
+        Lone::LowRefused => format!("none of the nearest {NEIGHBOURS_MAX} rows below may run"),
+        Lone::HighRefused => format!("none of the nearest {NEIGHBOURS_MAX} rows above may run"),
+    }
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}: {}", tgemm_db::key::short(&self.problem), self.here, self.kind)?;
+        write!(f, "{} on {}: {}", key::short(&self.problem), self.here, self.kind)?;
         if let Some(m) = self.tuned_m.filter(|_| self.kind != HitKind::Exact) {
             write!(f, ", tuned at M={m}")?;
         }
         for step in &self.steps {
-            write!(f, "\n  {:<7} M={}: {}", step.level, step.m, step.found)?;
+            write!(f, "\n  {:<9}", step.level)?;
+            match step.m {
+                Some(m) => write!(f, " M={m}: {}", step.found)?,
+                None => write!(f, " {}", step.found)?,
+            }
         }
         if self.kind == HitKind::Default {
             match self.nearest_m {

@@ -1,22 +1,25 @@
-//! The token counts that a lookup tries, in order.
+//! The token counts that a lookup tries, in order, of those that AITER would try too.
 //!
 //! AITER's rule (its `gemm_common.cu` and `tuned_gemm.py`), kept to the letter so that a table tuned for AITER answers
 //! here as it does there: the exact M; M rounded up on a grid that widens (`gl = 0`); the next power of two with a cap
 //! for wide layers (`gl = 1`). K plays no part, and the cap may lead *down*: M = 20000, N = 8192 borrows from M = 8192.
 
-use crate::index::Span;
+use crate::index::Tuned;
 use crate::moe::Spans;
+use crate::predict::Nears;
 
 /// Which counts are tried, and among which rows: each operation has its own rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Ladder {
     /// A GEMM.
     Gemm {
         /// Its site's rows.
-        span: Span,
+        tuned: Tuned,
         /// Out features.
         n: u32,
     },
+    /// A GEMM whose site was not tuned, but others near it.
+    Predicted(Nears),
     /// A fused MoE layer, by the rules of [`crate::moe`].
     Moe(Spans),
 }

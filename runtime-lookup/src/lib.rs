@@ -15,32 +15,59 @@
 //! assert_eq!(hit.kind, HitKind::Default); // nothing was tuned: run what you would have run without us
 //! ```
 //!
+//! Each level below the first answers only where the ones above do not, and only with what the constraints allow at the real
+//! problem. [`Levels`] says how far down a lookup may go; it stops before predictions unless it is told otherwise:
+//!
+//! | [`HitKind`] | what runs | on by default |
+//! |---|---|---|
+//! | `Exact` | what was tuned for this very problem | always |
+//! | `Padded` | what was tuned at the M that AITER's padding names | yes |
+//! | `Interval` | the better neighbour's winner, between two tuned M of the site | yes |
+//! | `Predicted` | a winner of a tuned site close by, which nobody timed here | no |
+//! | `Default` | nothing: what would have run without us | always |
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`database`] | choices made ready, and the lookup |
-//! | [`load`] | which files, and what became of each of their rows |
+//! | [`layers`], [`load`] | which tables count before which, and what became of each of their rows |
+//! | [`live`] | a database that is replaced whole when its files change |
+//! | [`levels`] | how far from what was tuned a lookup may answer |
 //! | [`ladder`] | the token counts that a lookup tries: exact, then AITER's padding |
+//! | [`interval`], [`predict`] | an M between two tuned ones; a site beside a tuned one |
 //! | `moe` | the rules of fused MoE layers: AITER's tiers, vLLM's nearest M |
 //! | [`explain`] | which level answered and why the better ones did not |
+//! | [`tally`] | how lookups answered, and the misses as what to tune next |
 //! | `dispatch` | runs the choice (feature `dispatch`) |
 //!
 //! The hit path takes no lock, allocates nothing, logs nothing and opens nothing.
 
 mod admit;
+mod builder;
 pub mod database;
 #[cfg(feature = "dispatch")]
 pub mod dispatch;
 pub mod explain;
+mod floor;
 mod index;
+pub mod interval;
 pub mod ladder;
+pub mod layers;
+pub mod levels;
+pub mod live;
 pub mod load;
 mod moe;
+pub mod predict;
 mod rank;
 mod site_key;
+pub mod tally;
 
 pub use database::{Database, Hit, HitKind, SiteTable};
 pub use explain::Explanation;
+pub use layers::{Layers, Shipped};
+pub use levels::Levels;
+pub use live::{Kept, Live, Refreshed};
 pub use load::{FileReport, LoadReport};
+pub use tally::Tally;
 
 #[cfg(test)]
 mod tests;

@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use tgemm_db::Environment;
-use tgemm_db::format::{self, ReadOptions, SQLITE_MAGIC};
+use tgemm_db::format::{self, Format, Read, ReadOptions, SQLITE_MAGIC};
 
-use crate::database::{Builder, Database, Fate};
+use crate::builder::{Builder, Fate};
+use crate::database::Database;
+use crate::layers::{Layers, Table};
 
-/// The environment variable that names databases, `:`-separated, the first counting most.
-pub const ENV_DATABASES: &str = "TGEMM_DB";
+pub use crate::layers::ENV_DATABASES;
 
 /// The most files of one database; more are reported as not read.
 pub const FILES_MAX: usize = 64;
@@ -25,7 +26,7 @@ pub(crate) struct Origin {
     /// Number of the file in the list; 0 counts most.
     pub(crate) layer: u32,
     /// Line of a text file, 0 where there is none.
-    pub(crate) line: u64,
+    pub(crate) line: u32,
 }
 
 impl Origin {
@@ -49,6 +50,9 @@ pub struct FileReport {
     pub rejected: usize,
     /// The first [`REJECTED_TOLD_MAX`] of them, each as `file:line: reason`.
     pub rejections: Vec<String>,
+    /// Does its last line lack its end, as every line of a table that was written whole has one? It may have been cut, or
+    /// is still being written.
+    pub is_unended: bool,
     /// Why the file could not be read at all: one line with its remedy.
     pub error: Option<String>,
 }
@@ -66,9 +70,9 @@ impl FileReport {
         }
     }
 
-    /// Was all of the file read?
+    /// Was all of the file read, as far as one can see?
     pub fn is_clean(&self) -> bool {
-        self.error.is_none() && self.rejected == 0
+        self.error.is_none() && self.rejected == 0 && !self.is_unended
     }
 }
 
@@ -87,6 +91,9 @@ impl fmt::Display for FileReport {
         ];
         for (rows, what) in others.iter().filter(|(rows, _)| *rows > 0) {
             write!(f, ", {rows} {what}")?;
+        }
+        if self.is_unended {
+            f.write_str(", its last line has no end: it may have been cut")?;
         }
         for rejection in &self.rejections {
             write!(f, "\n  {rejection}")?;
@@ -127,46 +134,87 @@ impl Database {
     ///
     /// Never fails: what cannot be read is in the report, and serving goes on with the rest.
     pub fn open(paths: &[PathBuf], here: &Environment) -> (Database, LoadReport) {
-        let mut builder = Builder::new(here);
-        let mut report = LoadReport::default();
-        for (layer, path) in (0..).zip(paths) {
-            let mut file = FileReport::new(path);
-            if report.files.len() >= FILES_MAX {
-                file.error = Some(format!("{}: not read: at most {FILES_MAX} files are, merge some", path.display()));
-            } else if let Err(error) = load(path, layer, &mut builder, &mut file) {
-                file.error = Some(error);
-            }
-            report.files.push(file);
-        }
-        (builder.finish(paths.to_vec()), report)
+        Database::open_layers(&Layers { user: paths.to_vec(), ..Layers::default() }, here)
     }
 
     /// [`Database::open`] over the files named by `TGEMM_DB`; unset means none.
     pub fn from_env(here: &Environment) -> (Database, LoadReport) {
-        let list = std::env::var_os(ENV_DATABASES).unwrap_or_default();
-        let paths: Vec<PathBuf> = std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect();
-        Database::open(&paths, here)
+        Database::open_layers(&Layers::from_env(), here)
+    }
+
+    /// [`Database::open`] over the user's tables, the site's and those that ship, in this order.
+    pub fn open_layers(layers: &Layers, here: &Environment) -> (Database, LoadReport) {
+        let mut builder = Builder::new(here);
+        let mut report = LoadReport::default();
+        for (layer, table) in (0..).zip(layers.tables()) {
+            let path = table.name();
+            let mut file = FileReport::new(path);
+            if report.files.len() >= FILES_MAX {
+                file.error = Some(format!("{}: not read: at most {FILES_MAX} files are, merge some", path.display()));
+            } else if let Err(error) = load(table, layer, &mut builder, &mut file) {
+                file.error = Some(error);
+            }
+            report.files.push(file);
+        }
+        let names = layers.tables().map(|table| table.name().to_owned()).collect();
+        (builder.finish(names), report)
     }
 }
 
-/// Brings the rows of one file into `builder`.
-fn load(path: &Path, layer: u32, builder: &mut Builder<'_>, report: &mut FileReport) -> Result<(), String> {
-    if is_sqlite(path) {
-        return load_store(path, layer, builder, report);
-    }
+/// Brings the rows of one table into `builder`, or none of them where it turns out to be unreadable.
+fn load(table: Table<'_>, layer: u32, builder: &mut Builder<'_>, report: &mut FileReport) -> Result<(), String> {
     let mark = builder.mark();
-    let take = |line, choice| report.count(builder.push(choice, Origin { layer, line }));
-    let read = match format::each_choice(path, &ReadOptions::default(), take) {
-        Ok(read) => read,
-        Err(error) => {
-            builder.back_to(mark);
-            *report = FileReport::new(path);
-            return Err(error.to_string());
+    if let Table::File(path) = table {
+        builder.make_room_for(std::fs::metadata(path).map_or(0, |metadata| metadata.len()));
+    }
+    let loaded = match table {
+        Table::File(path) if is_sqlite(path) => load_store(path, layer, builder, report),
+        table => load_text(table, layer, builder, report),
+    };
+    if loaded.is_err() {
+        builder.back_to(mark);
+        *report = FileReport::new(table.name());
+    }
+    loaded
+}
+
+fn load_text(table: Table<'_>, layer: u32, builder: &mut Builder<'_>, report: &mut FileReport) -> Result<(), String> {
+    let mut take = |line: u64, choice| {
+        let line = u32::try_from(line).unwrap_or_default();
+        report.count(builder.push(choice, Origin { layer, line }));
+    };
+    let options = ReadOptions::default();
+    let read: Read<()> = match table {
+        Table::File(path) => format::each_choice(path, &options, take).map_err(|error| error.to_string())?,
+        Table::Shipped(shipped) => {
+            let read = format::parse_choices(Path::new(shipped.name), shipped.text.as_bytes(), &options);
+            let read = read.map_err(|error| error.to_string())?;
+            let mut none = Read::new(read.file, read.format);
+            read.rows.into_iter().for_each(|row| take(row.line, row.value));
+            none.rejected = read.rejected;
+            none
         }
     };
     report.rejected = read.rejected.len();
     report.rejections = read.rejected.iter().take(REJECTED_TOLD_MAX).map(ToString::to_string).collect();
+    report.is_unended = match table {
+        // JSON is whole or not readable.
+        Table::File(path) => read.format != Format::VllmMoe && is_unended(path),
+        Table::Shipped(_) => false,
+    };
     Ok(())
+}
+
+/// Is the last byte of a file no line feed? A pipe has no last byte.
+fn is_unended(path: &Path) -> bool {
+    let last = || {
+        let mut file = File::open(path).ok().filter(|_| path.is_file())?;
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1)).ok()?;
+        file.read_exact(&mut last).ok()?;
+        Some(last[0])
+    };
+    last().is_some_and(|byte| byte != b'\n')
 }
 
 /// Does the file start as SQLite's do? Errors are left to the reader that comes next, which words them.
@@ -179,11 +227,9 @@ fn is_sqlite(path: &Path) -> bool {
 
 #[cfg(feature = "sqlite")]
 fn load_store(path: &Path, layer: u32, builder: &mut Builder<'_>, report: &mut FileReport) -> Result<(), String> {
-    let choices = tgemm_db::store::Store::open_read_only(path).and_then(|store| store.choices());
-    for choice in choices.map_err(|error| error.to_string())? {
-        report.count(builder.push(choice, Origin { layer, line: 0 }));
-    }
-    Ok(())
+    let store = tgemm_db::store::Store::open_read_only(path).map_err(|error| error.to_string())?;
+    let take = |choice| report.count(builder.push(choice, Origin { layer, line: 0 }));
+    store.each_choice(take).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "sqlite"))]

@@ -94,7 +94,8 @@ impl Spans {
 
     /// What to run at `m` tokens under `constraints`. No lock, no allocation.
     pub(crate) fn at<'a>(&self, database: &'a Database, m: u32, constraints: &Constraints) -> Hit<'a> {
-        for Rung { kind, span, m } in self.rungs(m) {
+        let is_asked = |kind| kind == HitKind::Exact || database.levels().padded;
+        for Rung { kind, span, m } in self.rungs(m).into_iter().filter(|rung| is_asked(rung.kind)) {
             let mut choices = database.index().at(span, m).map(|row| &database.choices[row]);
             if let Some(choice) = choices.find(|choice| admit::allows(constraints, choice)) {
                 return Hit { kind, choice: Some(choice), tuned_m: Some(m) };
@@ -103,7 +104,8 @@ impl Spans {
         match self.nearest(database, m, constraints).map(|row| &database.choices[row]) {
             Some(choice) => {
                 let tuned_m = choice.problem.m();
-                Hit { kind: nearest_kind(tuned_m, m), choice: Some(choice), tuned_m: Some(tuned_m) }
+                let kind = nearest_kind(tuned_m, m);
+                if is_asked(kind) { Hit { kind, choice: Some(choice), tuned_m: Some(tuned_m) } } else { Hit::DEFAULT }
             }
             None => Hit::DEFAULT,
         }

@@ -2,6 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
+use tgemm_db::problem::{Batch, Leading};
 use tgemm_db::{DType, MoeSite, Problem, Site};
 
 /// A [`Site`] in seven words, equal exactly where the sites are.
@@ -110,6 +111,19 @@ impl SiteKey {
     }
 }
 
+/// What sites share that differ in N and K only, if their layout does not depend on either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Family(u64);
+
+impl Family {
+    /// The family of a site whose matrices are packed and not batched.
+    pub(crate) fn of(site: &Site) -> Option<Family> {
+        let key = SiteKey::new(site);
+        let plain = Site { ld: Leading::default(), batch: Batch::default(), ..*site };
+        (key.layout == SiteKey::new(&plain).layout).then_some(Family(key.words))
+    }
+}
+
 impl PartialEq for SiteKey {
     /// Without a branch: the map compares one candidate, which nearly always is the right one.
     #[inline]
@@ -134,7 +148,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
     use tgemm_db::Compute;
-    use tgemm_db::problem::{Activation, Alignment, Batch, Leading, Scalar, ScaleMode, Trans};
+    use tgemm_db::problem::{Activation, Alignment, Scalar, ScaleMode, Trans};
 
     /// Sites that differ from a plain one in exactly one field, each value of each field.
     fn variants() -> Vec<Site> {

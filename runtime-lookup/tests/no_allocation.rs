@@ -10,7 +10,7 @@ use tgemm_db::{
     Build, Choice, Constraints, DType, Device, Environment, Numerics, Params, Site, Solution, Vendor, Verdict,
     WeightForm,
 };
-use tgemm_lookup::{Database, HitKind};
+use tgemm_lookup::{Database, HitKind, Layers, Levels, Live, Tally};
 
 fn choice(site: Site, m: u32) -> Choice {
     Choice {
@@ -54,24 +54,41 @@ fn here() -> Environment {
 }
 
 #[test]
-fn hits_borrowed_rows_refusals_and_misses_allocate_nothing() {
+fn every_kind_of_answer_allocates_nothing() {
     let site = Site::linear(64, 64, DType::F32);
-    let database = Database::from_choices([4, 16, 512].map(|m| choice(site, m)), &here());
+    let rows = || [4, 16, 40, 512].map(|m| choice(site, m));
+    let database = Database::from_choices(rows(), &here());
+    let faster = |m| Choice { verdict: Verdict::Faster, ..choice(Site::linear(80, 64, DType::F32), m) };
+    let predicting = Database::from_choices([8, 64].map(faster), &here()).with_levels(Levels::ALL);
     let allowed = Constraints { libraries: Some(["gemm".to_owned()].into()), ..Constraints::default() };
     let refused = Constraints { workspace_bytes_max: Some(0), ..Constraints::default() };
     let other = Site::linear(65, 64, DType::F32);
+    let near = Site::linear(96, 64, DType::F32);
     let table = database.site(&site);
+    let tally = Tally::default();
+    let (live, _) = Live::open(Layers::default(), here(), Levels::default());
+    // A thread's first look at a table that may be replaced gives it a place of its own, once.
+    drop(live.table());
     let before = allocations();
-    let kinds = [
-        database.lookup(&site.at(4).into(), &allowed).kind,
-        table.at(9, &allowed).kind,
-        table.at(16, &refused).kind,
-        table.at(300, &allowed).kind,
-        database.lookup(&other.at(4).into(), &allowed).kind,
+    let hits = [
+        database.lookup(&site.at(4).into(), &allowed),
+        table.at(9, &allowed),
+        table.at(16, &refused),
+        table.at(300, &allowed),
+        table.at(33, &allowed),
+        table.at(33, &refused),
+        database.lookup(&other.at(4).into(), &allowed),
+        predicting.lookup(&near.at(8).into(), &allowed),
+        predicting.lookup(&near.at(20).into(), &allowed),
+        predicting.lookup(&near.at(20).into(), &refused),
+        predicting.lookup(&other.at(20).into(), &refused),
     ];
+    let kinds = hits.map(|hit| tally.count(&site.at(7).into(), hit).kind);
+    let of_live = live.table().lookup(&site.at(4).into(), &allowed).kind;
     let after = allocations();
-    use HitKind::{Default, Exact, Padded};
-    assert_eq!(kinds, [Exact, Padded, Default, Padded, Default]);
-    assert_eq!(after - before, 0);
+    use HitKind::{Default, Exact, Interval, Padded, Predicted};
+    let want = [Exact, Padded, Default, Padded, Interval, Default, Default, Predicted, Predicted, Default, Default];
+    assert_eq!(kinds, want);
+    assert_eq!((of_live, after - before), (Default, 0));
     assert!(before > 0, "the counter counts nothing");
 }

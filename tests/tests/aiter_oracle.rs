@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use tgemm_db::problem::ScaleMode;
 use tgemm_db::{Constraints, DType, Device, Environment, Numerics, Problem, Site, Vendor, WeightForm};
-use tgemm_lookup::{Database, HitKind};
+use tgemm_lookup::{Database, HitKind, Levels};
 
 const CONFIGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data/aiter/aiter/configs");
 const QUERIES: usize = 10_000;
@@ -252,7 +252,7 @@ fn ten_thousand_lookups_equal_aiters_rules() {
     let databases: HashMap<(String, u32), Database> = vocabulary
         .devices
         .iter()
-        .map(|(gfx, cu)| ((gfx.clone(), *cu), Database::open(&files, &here(gfx, *cu)).0))
+        .map(|(gfx, cu)| ((gfx.clone(), *cu), Database::open(&files, &here(gfx, *cu)).0.with_levels(Levels::AITER)))
         .collect();
     let anything = Constraints {
         weight_forms: WeightForm::ALL.iter().copied().collect(),

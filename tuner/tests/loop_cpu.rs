@@ -47,8 +47,11 @@ fn a_sweep_of_the_cpu_is_looked_up_and_its_csv_reads_back_equal() {
         assert_eq!(stdout(&looked).matches("exact").count(), rows.len(), "{}", stdout(&looked));
     }
     let near = run(["lookup", "--db", &path(&db), "-m", "3", "-n", "96", "-k", "64", "--dtype", "bf16", "--explain"]);
-    assert_eq!(code(&near), 1, "{}", stdout(&near));
-    assert!(stdout(&near).contains("nearest tuned M"), "{}", stdout(&near));
+    assert_eq!(code(&near), 0, "{}", stdout(&near));
+    assert!(stdout(&near).contains("interval  M=5: "), "{}", stdout(&near));
+    let far = run(["lookup", "--db", &path(&db), "-m", "99", "-n", "96", "-k", "64", "--dtype", "bf16", "--explain"]);
+    assert_eq!(code(&far), 1, "{}", stdout(&far));
+    assert!(stdout(&far).contains("nearest tuned M"), "{}", stdout(&far));
     let aiter = run(["db", "export", "--db", &path(&db), "--for", "aiter"]);
     assert_eq!(code(&aiter), 0, "{}", stderr(&aiter));
     assert!(stdout(&aiter).starts_with("gfx,cu_num,M,N,K,bias,"));

@@ -13,7 +13,7 @@ use super::scan::positions;
 /// The cells of one line; one is reused for all lines of a file.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    /// The line, with quoted cells unquoted.
+    /// The line, and behind it what its cells with doubled quotes say.
     text: String,
     /// Where each cell lies in `text`, without blanks around it; of a fixed size, since it is filled for every row.
     bounds: [(usize, usize); FIELDS_MAX],
@@ -26,8 +26,26 @@ impl Default for Cells {
     }
 }
 
+#[inline]
 fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
+}
+
+/// Does the cell before the comma at `to` begin with neither quote nor blank, and end without a blank, as nearly all do?
+/// Both stand below every other byte that is printed but `!`. An empty cell begins with its comma.
+#[inline]
+fn is_bare(bytes: &[u8], from: usize, to: usize) -> bool {
+    bytes[from] > b'"' && (from == to || bytes[to - 1] > b' ')
+}
+
+/// Where the quote stands that a cell begins with, if it does.
+#[inline]
+fn opening_quote(cell: &[u8]) -> Option<usize> {
+    let first = match cell.first() {
+        Some(&byte) if is_blank(byte) => cell.iter().position(|&byte| !is_blank(byte))?,
+        _ => 0,
+    };
+    (cell.get(first) == Some(&b'"')).then_some(first)
 }
 
 impl Cells {
@@ -43,48 +61,59 @@ impl Cells {
 
     /// Cuts `line`, which holds no line end, at its commas. Blanks around cells are dropped.
     pub(crate) fn split(&mut self, line: &str) -> Result<(), String> {
-        self.text.clear();
-        self.len = 0;
-        if !line.as_bytes().contains(&b'"') {
-            return self.split_unquoted(line);
-        }
-        let mut rest = line;
-        loop {
-            let start = rest.trim_start_matches([' ', '\t']);
-            let from = self.text.len();
-            let after = match start.strip_prefix('"') {
-                Some(quoted) => self.take_quoted(quoted)?,
-                None => {
-                    let end = start.find(',').unwrap_or(start.len());
-                    self.text.push_str(&start[..end]);
-                    &start[end..]
-                }
-            };
-            self.push(from, self.text.len())?;
-            match after.strip_prefix(',') {
-                Some(next) => rest = next,
-                None => return Ok(()),
+        let bytes = line.as_bytes();
+        self.begin(line);
+        let mut from = 0;
+        for at in positions(bytes, b',') {
+            // A comma before that is text between quotes.
+            if at < from {
+                continue;
             }
+            if is_bare(bytes, from, at) {
+                self.note(from, at)?;
+                from = at + 1;
+                continue;
+            }
+            match opening_quote(&bytes[from..at]) {
+                None => {
+                    self.push(from, at)?;
+                    from = at + 1;
+                }
+                Some(quote) => match self.take_quoted(line, from + quote + 1)? {
+                    end if end == bytes.len() => return Ok(()),
+                    comma => from = comma + 1,
+                },
+            }
+        }
+        match opening_quote(&bytes[from..]) {
+            None => self.push(from, bytes.len()),
+            Some(quote) => self.take_quoted(line, from + quote + 1).map(drop),
         }
     }
 
     /// [`split`](Cells::split) of a line that is known to hold no quote, as nearly every line of AITER's.
     pub(crate) fn split_unquoted(&mut self, line: &str) -> Result<(), String> {
-        self.text.clear();
-        self.len = 0;
-        self.text.push_str(line);
+        self.begin(line);
         let mut from = 0;
-        for at in positions(line.as_bytes(), b',') {
-            self.push(from, at)?;
+        let bytes = line.as_bytes();
+        for at in positions(bytes, b',') {
+            if is_bare(bytes, from, at) { self.note(from, at) } else { self.push(from, at) }?;
             from = at + 1;
         }
         self.push(from, line.len())
     }
 
-    /// Notes the cell that lies at `from..to` of the text.
+    /// Notes the cell that lies at `from..to` of the text and begins and ends without a blank.
     #[inline]
-    fn push(&mut self, mut from: usize, mut to: usize) -> Result<(), String> {
+    fn note(&mut self, from: usize, to: usize) -> Result<(), String> {
         let Some(bounds) = self.bounds.get_mut(self.len) else { return Err(format!("more than {FIELDS_MAX} cells")) };
+        *bounds = (from, to);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// [`note`](Cells::note), less the blanks at both ends.
+    fn push(&mut self, mut from: usize, mut to: usize) -> Result<(), String> {
         let bytes = self.text.as_bytes();
         while from < to && is_blank(bytes[from]) {
             from += 1;
@@ -92,27 +121,41 @@ impl Cells {
         while from < to && is_blank(bytes[to - 1]) {
             to -= 1;
         }
-        *bounds = (from, to);
-        self.len += 1;
-        Ok(())
+        self.note(from, to)
     }
 
-    /// Takes a cell whose opening quote is behind us; returns what follows its closing quote and blanks.
-    fn take_quoted<'a>(&mut self, mut rest: &'a str) -> Result<&'a str, String> {
-        loop {
-            let quote = rest.find('"').ok_or("a quote is not closed on its line")?;
-            self.text.push_str(&rest[..quote]);
-            rest = &rest[quote + 1..];
-            match rest.strip_prefix('"') {
-                Some(more) => {
-                    self.text.push('"');
-                    rest = more;
-                }
-                None => break,
+    /// Takes the quoted cell whose content begins at `from`; returns where the comma behind it stands, or the end.
+    fn take_quoted(&mut self, line: &str, from: usize) -> Result<usize, String> {
+        let bytes = line.as_bytes();
+        let next_quote = |from: usize| positions(&bytes[from..], b'"').next().map(|at| from + at);
+        let open = "a quote is not closed on its line";
+        let mut quote = next_quote(from).ok_or(open)?;
+        let (mut start, mut end) = (from, quote);
+        if bytes.get(quote + 1) == Some(&b'"') {
+            // What a cell with doubled quotes says stands nowhere as it is: it is put together behind the line.
+            start = self.text.len();
+            let mut part = from;
+            while bytes.get(quote + 1) == Some(&b'"') {
+                self.text.push_str(&line[part..=quote]);
+                part = quote + 2;
+                quote = next_quote(part).ok_or(open)?;
             }
+            self.text.push_str(&line[part..quote]);
+            end = self.text.len();
         }
-        let after = rest.trim_start_matches([' ', '\t']);
-        if after.is_empty() || after.starts_with(',') { Ok(after) } else { Err("text follows a closing quote".into()) }
+        self.push(start, end)?;
+        let after = bytes[quote + 1..].iter().position(|&byte| !is_blank(byte)).map(|at| quote + 1 + at);
+        match after {
+            None => Ok(bytes.len()),
+            Some(at) if bytes[at] == b',' => Ok(at),
+            Some(_) => Err("text follows a closing quote".into()),
+        }
+    }
+
+    fn begin(&mut self, line: &str) {
+        self.text.clear();
+        self.text.push_str(line);
+        self.len = 0;
     }
 }
 
@@ -186,7 +229,7 @@ pub(crate) fn escape(text: &str, out: &mut String) {
 
 /// Undoes [`escape`].
 pub(crate) fn unescape(text: &str) -> Result<Cow<'_, str>, String> {
-    if !text.contains('\\') {
+    if positions(text.as_bytes(), b'\\').next().is_none() {
         return Ok(Cow::Borrowed(text));
     }
     let mut out = String::with_capacity(text.len());

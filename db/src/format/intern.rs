@@ -40,7 +40,7 @@ impl<T: Clone> Slots<T> {
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A hash that is quick on texts of a hundred bytes, and need not be more than fair.
-fn mix(seed: u64, text: &str) -> u64 {
+pub(super) fn mix(seed: u64, text: &str) -> u64 {
     let step = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(ODD);
     let (chunks, rest) = text.as_bytes().as_chunks::<8>();
     let hash = chunks.iter().fold(step(seed, text.len() as u64), |hash, chunk| step(hash, u64::from_le_bytes(*chunk)));

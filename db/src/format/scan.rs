@@ -21,6 +21,7 @@ pub(crate) fn positions(bytes: &[u8], needle: u8) -> Positions<'_> {
 
 impl Positions<'_> {
     /// The next eight bytes; beyond the end stands what is not looked for.
+    #[inline]
     fn load(&self) -> Option<u64> {
         let rest = self.bytes.get(self.next..).filter(|rest| !rest.is_empty())?;
         if let Some(lanes) = rest.first_chunk::<LANES>() {

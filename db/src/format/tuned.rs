@@ -3,6 +3,8 @@
 //! AITER's eighteen columns come first with AITER's meaning, so that its tools can look at the file, then ours, which
 //! say the rest of a [`Choice`]. `tflops` and `bw` are derived and not read back.
 
+mod repeats;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,7 +22,9 @@ use crate::atomic::{self, WriteError};
 use crate::choice::{Choice, Ratio};
 use crate::device::Device;
 use crate::origin::{Origin, Shared, Source};
+use crate::problem::{Problem, Site};
 use crate::solution::{Params, Solution};
+use repeats::Repeats;
 
 /// Our columns, behind AITER's.
 const OURS: &[&str] = &[
@@ -173,10 +177,13 @@ fn read_cells(compact: &str) -> Result<Vec<(String, String)>, Reason> {
     Ok(found)
 }
 
-/// Where every column stands. One field a column would repeat their names a fourth time: they are found by position in
-/// [`ALL`], which is how they are written.
+/// Where every column stands, and what rows before said. One field a column would repeat their names a fourth time: ours
+/// are found by position in [`ALL`], which is how they are written.
 struct Columns {
     linear: LinearColumns,
+    m: Column,
+    /// AITER's key columns but M: with the key in `problem` they say the site.
+    beside: [Column; 7],
     gfx: Column,
     cu_num: Column,
     libtype: Column,
@@ -186,6 +193,37 @@ struct Columns {
     kernel_name: Column,
     err_ratio: Column,
     ours: [Column; OURS.len()],
+    interner: Interner,
+    sites: Repeats<Site>,
+    devices: Repeats<Arc<Device>>,
+    solutions: Repeats<Solution>,
+}
+
+impl Columns {
+    fn of(header: &Header<'_>, bytes: usize) -> Columns {
+        let mut ours = [header.get("problem"); OURS.len()];
+        for (column, name) in ours.iter_mut().zip(OURS) {
+            *column = header.get(name);
+        }
+        Columns {
+            linear: LinearColumns::of(header),
+            m: header.get("M"),
+            beside: ["N", "K", "bias", "dtype", "outdtype", "scaleAB", "bpreshuffle"].map(|name| header.get(name)),
+            gfx: header.get("gfx"),
+            cu_num: header.get("cu_num"),
+            libtype: header.get("libtype"),
+            solidx: header.get("solidx"),
+            split_k: header.get("splitK"),
+            us: header.get("us"),
+            kernel_name: header.get("kernelName"),
+            err_ratio: header.get("err_ratio"),
+            ours,
+            interner: Interner::of(bytes),
+            sites: Repeats::of(bytes),
+            devices: Repeats::of(bytes),
+            solutions: Repeats::of(bytes),
+        }
+    }
 }
 
 /// Reads our table. A row that says where it was imported from keeps that; one that does not comes from this file.
@@ -195,27 +233,12 @@ pub(super) fn read<T>(
     options: &ReadOptions,
     keep: &mut impl FnMut(u64, Choice) -> T,
 ) -> Result<Read<T>, ReadError> {
-    let mut ours = [header.get("problem"); OURS.len()];
-    for (column, name) in ours.iter_mut().zip(OURS) {
-        *column = header.get(name);
-    }
-    let columns = Columns {
-        linear: LinearColumns::of(header),
-        gfx: header.get("gfx"),
-        cu_num: header.get("cu_num"),
-        libtype: header.get("libtype"),
-        solidx: header.get("solidx"),
-        split_k: header.get("splitK"),
-        us: header.get("us"),
-        kernel_name: header.get("kernelName"),
-        err_ratio: header.get("err_ratio"),
-        ours,
-    };
+    let columns = Columns::of(header, sheet.text().len());
     let origins = Origins::of(sheet.file(), sheet.whole(), Format::Tuned, options);
     let carried = OriginColumns::of(header);
-    let (shared, interner) = (Shared::default(), Interner::of(sheet.text().len()));
+    let shared = Shared::default();
     sheet.read(Format::Tuned, |line, row| {
-        let mut choice = columns.read(row, &interner)?;
+        let mut choice = columns.read(row)?;
         if let Some(origins) = &origins {
             let origin = carried.as_ref().map_or(Ok(None), |columns| columns.read(row, &shared))?;
             choice.origin = Some(origin.map_or_else(|| origins.at(line.number, []), Arc::new));
@@ -224,51 +247,28 @@ pub(super) fn read<T>(
     })
 }
 
+/// The start of a canonical key, up to its M.
+const GEMM: &str = "gemm,m=";
+
 impl Columns {
     #[rustfmt::skip]
-    fn read(&self, row: &Cells, interner: &Interner) -> Result<Choice, Reason> {
+    fn read(&self, row: &Cells) -> Result<Choice, Reason> {
         let [problem, vendor, memory_gib, chip_id, partition, last_level_cache_bytes, version, revision, params,
             weight_form, workspace_bytes, numerics, deterministic, graph_safe, ratio, ratio_low, ratio_high, verdict,
             baselines, error_over_bound, pack_us, count, tuned_at] = self.ours;
-        let partition = partition.unescaped(row)?;
-        let device = Device {
-            vendor: vendor.parsed(row)?,
-            arch: String::new(),
-            compute_units: self.cu_num.whole(row)?,
-            memory_gib: memory_gib.whole_or_none(row)?,
-            chip_id: hex_or_none(chip_id, row)?,
-            partition: (!partition.is_empty()).then(|| partition.into_owned()),
-            last_level_cache_bytes: last_level_cache_bytes.whole(row)?,
-        };
-        let device = interner.device(&self.gfx.unescaped(row)?, device);
-        let property = |column: Column| {
-            known(column.text(row)).ok_or_else(|| column.refuse(row, "true, false or nothing"))
-        };
-        let solution = Solution {
-            build: interner.build(
-                &self.libtype.unescaped(row)?,
-                &version.unescaped(row)?,
-                &revision.unescaped(row)?,
-            ),
-            index: self.solidx.whole(row)?,
-            name: interner.name(&self.kernel_name.unescaped(row)?),
-            params: self.params(params, row, interner)?,
-            weight_form: weight_form.parsed(row)?,
-            workspace_bytes: workspace_bytes.whole(row)?,
-            numerics: numerics.parsed(row)?,
-            deterministic: property(deterministic)?,
-            graph_safe: property(graph_safe)?,
-        };
+        let place = [vendor, self.gfx, self.cu_num, memory_gib, chip_id, partition, last_level_cache_bytes];
+        let way = [self.libtype, version, revision, self.solidx, self.kernel_name, params, self.split_k, weight_form,
+            workspace_bytes, numerics, deterministic, graph_safe];
         Ok(Choice {
-            problem: self.linear.read_beside(problem, row)?,
-            device,
-            solution,
+            problem: self.problem(problem, row)?,
+            device: self.devices.get("", &place, row, || self.device(place, row))?,
+            solution: self.solutions.get("", &way, row, || self.solution(way, row))?,
             // Empty: its source has no time. A placeholder such as 0 is not that.
             time_us: if self.us.text(row).is_empty() { f64::NAN } else { self.us.positive(row)? },
             ratio: Ratio {
                 estimate: ratio.positive(row)?,
-                low: ratio_low.positive(row)?,
-                high: ratio_high.positive(row)?,
+                low: end_of_interval(ratio_low, row)?,
+                high: end_of_interval(ratio_high, row)?,
             },
             verdict: verdict.parsed(row)?,
             baselines: baselines::from_text(baselines.text(row))?,
@@ -284,18 +284,77 @@ impl Columns {
         })
     }
 
+    /// The key, with which AITER's columns must agree.
+    fn problem(&self, problem: Column, row: &Cells) -> Result<Problem, Reason> {
+        let key = problem.text(row).strip_prefix(GEMM).and_then(|rest| rest.split_once(','));
+        let Some((m, rest)) = key else { return self.linear.read_beside(problem, row) };
+        let read = || match self.linear.read_beside(problem, row)? {
+            Problem::Gemm(gemm) => Ok(gemm.site),
+            Problem::Moe(_) => Err(format!("{}: is no GEMM", problem.name)),
+        };
+        let site = self.sites.get(rest, &self.beside, row, read)?;
+        let gemm = m.parse().ok().filter(|m| self.m.extent(row).as_ref() == Ok(m)).map(|m| site.at(m));
+        match gemm.filter(|gemm| gemm.validate().is_ok()) {
+            Some(gemm) => Ok(gemm.into()),
+            // Read whole, so that it says what is wrong.
+            None => self.linear.read_beside(problem, row),
+        }
+    }
+
+    fn device(&self, place: [Column; 7], row: &Cells) -> Result<Arc<Device>, Reason> {
+        let [vendor, gfx, cu_num, memory_gib, chip_id, partition, last_level_cache_bytes] = place;
+        let partition = partition.unescaped(row)?;
+        let but_arch = Device {
+            vendor: vendor.parsed(row)?,
+            arch: String::new(),
+            compute_units: cu_num.whole(row)?,
+            memory_gib: memory_gib.whole_or_none(row)?,
+            chip_id: hex_or_none(chip_id, row)?,
+            partition: (!partition.is_empty()).then(|| partition.into_owned()),
+            last_level_cache_bytes: last_level_cache_bytes.whole(row)?,
+        };
+        Ok(self.interner.device(&gfx.unescaped(row)?, but_arch))
+    }
+
+    #[rustfmt::skip]
+    fn solution(&self, way: [Column; 12], row: &Cells) -> Result<Solution, Reason> {
+        let [libtype, version, revision, solidx, kernel_name, params, split_k, weight_form, workspace_bytes, numerics,
+            deterministic, graph_safe] = way;
+        let property = |column: Column| {
+            known(column.text(row)).ok_or_else(|| column.refuse(row, "true, false or nothing"))
+        };
+        let interner = &self.interner;
+        Ok(Solution {
+            build: interner.build(&libtype.unescaped(row)?, &version.unescaped(row)?, &revision.unescaped(row)?),
+            index: solidx.whole(row)?,
+            name: interner.name(&kernel_name.unescaped(row)?),
+            params: self.params(params, split_k, row)?,
+            weight_form: weight_form.parsed(row)?,
+            workspace_bytes: workspace_bytes.whole(row)?,
+            numerics: numerics.parsed(row)?,
+            deterministic: property(deterministic)?,
+            graph_safe: property(graph_safe)?,
+        })
+    }
+
     /// The parameters, with which `splitK` must agree: it is their `split_k` for AITER's eyes.
-    fn params(&self, params: Column, row: &Cells, interner: &Interner) -> Result<Params, Reason> {
+    fn params(&self, params: Column, shown: Column, row: &Cells) -> Result<Params, Reason> {
         let parsed: Params = match params.unescaped(row)?.as_ref() {
-            "" => interner.no_params(),
+            "" => self.interner.no_params(),
             text => text.parse().map_err(|error| format!("{}: {error}", params.name))?,
         };
-        let shown: i64 = self.split_k.whole(row)?;
+        let shown: i64 = shown.whole(row)?;
         match split_k(&parsed) {
             want if want == shown => Ok(parsed),
             want => Err(format!("splitK is {shown}, params say {want}")),
         }
     }
+}
+
+/// An end of the interval of a ratio: not negative. A race that ended early says 0 and `inf`, which is that nothing is known.
+fn end_of_interval(column: Column, row: &Cells) -> Result<f64, Reason> {
+    let value = column.text(row).parse().ok().filter(|value: &f64| *value >= 0.0);
+    value.ok_or_else(|| column.refuse(row, "a number not below 0, or inf"))
 }
 
 /// A number such as `0x74a1`; `None` where the cell is empty.

@@ -55,3 +55,25 @@ pub(super) fn inspect(presence: &Presence, file: &Path, path: &Path) -> Result<F
     }
     Ok(Found::Ours { schema })
 }
+
+/// What is missing of a database that was cut short, in words. SQLite itself takes the missing part of a last page for zeros,
+/// which may read as fewer rows; so a file that was copied in part has to be told here.
+///
+/// Only where no log stands beside it: a log may hold what the file has not yet.
+pub(super) fn missing(presence: &Presence, file: &Path) -> Option<String> {
+    let mut header = [0; HEADER_BYTES];
+    if presence.read_head(file, &mut header).ok()? < HEADER_BYTES {
+        return None;
+    }
+    let bytes = std::fs::metadata(file).ok()?.len();
+    let word = |at: usize| u64::from(u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));
+    // The page size at 16, where 1 means 65536; the number of pages at 28, which counts if the change counter at 24 is the
+    // one that it was written with, at 92.
+    let page_bytes = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 65_536,
+        size => u64::from(size),
+    };
+    let pages = if word(24) == word(92) { word(28) } else { 0 };
+    let whole = (page_bytes * pages).max(bytes.checked_next_multiple_of(page_bytes)?);
+    (bytes < whole).then(|| format!("{bytes} of {whole} bytes are there: it was cut short"))
+}

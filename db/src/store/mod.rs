@@ -149,6 +149,11 @@ impl Store {
             }
             Found::Ours { .. } => {}
         }
+        let detail = if open::has_log(&file) { None } else { header::missing(&presence, &file) };
+        // Once more: a sweep may have begun meanwhile.
+        if let Some(detail) = detail.filter(|_| !open::has_log(&file)) {
+            return Err(StoreError::Damaged { path: path.to_owned(), detail });
+        }
         let connection = match open::for_reading(&file, Immutable::No) {
             Err(fault) if fault.is_read_only_folder() => {
                 if open::has_log(&file) {

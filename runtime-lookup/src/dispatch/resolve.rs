@@ -5,7 +5,7 @@ use std::fmt;
 
 use tgemm_db::device::Difference;
 use tgemm_db::{Problem, Solution};
-use tgemm_kernels::{Ask, BaselineSolution, Context, Error, Prepared, library};
+use tgemm_kernels::{Ask, BaselineSolution, Context, Error, Library, Prepared, library};
 
 use super::{DispatchError, DispatchOptions, ProblemReport};
 use crate::{Database, HitKind};
@@ -71,7 +71,7 @@ impl Resolved {
     /// Looks `problem` up and makes its choice ready.
     pub fn new(context: &dyn Context, database: &Database, options: &DispatchOptions, problem: Problem) -> Resolved {
         let hit = database.lookup(&problem, &options.constraints);
-        let prepared = hit.choice.map(|choice| prepare(context, &problem, &choice.solution));
+        let prepared = hit.choice.map(|choice| prepare(context.libraries(), &problem, &choice.solution));
         let (choice, fallback) = match prepared {
             None => (None, None),
             Some(Ok(prepared)) => (Some(prepared), None),
@@ -127,9 +127,17 @@ fn label(solution: &Solution) -> String {
     format!("{} {}", solution.index, solution.name)
 }
 
-fn prepare(context: &dyn Context, problem: &Problem, solution: &Solution) -> Result<Box<dyn Prepared>, Fallback> {
-    let library =
-        library(context, solution.library()).ok_or_else(|| Fallback::LibraryAbsent(solution.library().to_owned()))?;
+/// Makes `solution` ready for `problem` with one of `libraries`.
+///
+/// # Errors
+/// Why the caller's own way is to be gone instead.
+pub fn prepare(
+    libraries: &[Box<dyn Library>],
+    problem: &Problem,
+    solution: &Solution,
+) -> Result<Box<dyn Prepared>, Fallback> {
+    let library = libraries.iter().find(|library| library.build().library == solution.library());
+    let library = library.ok_or_else(|| Fallback::LibraryAbsent(solution.library().to_owned()))?;
     // The database was admitted against an environment; what counts is the library that is open here.
     if let Some(difference) = solution.build.difference(library.build()) {
         return Err(Fallback::BuildDiffers(difference));

@@ -182,7 +182,7 @@ fn one_file_answers_alone_and_aiters_rows_go_first() {
     assert_eq!((told.kind, told.tuned_m), (HitKind::Padded, Some(1)));
     assert_eq!(
         told.steps.iter().map(|step| (step.m, step.answered)).collect::<Vec<_>>(),
-        [(70, false), (128, false), (1, true)]
+        [(Some(70), false), (Some(128), false), (Some(1), true)]
     );
     assert_eq!(told.nearest_m, Some(64));
 }

@@ -7,7 +7,7 @@ use tgemm_db::format::tuned;
 use tgemm_db::{Constraints, DType, Problem, Site, WeightForm};
 
 use super::{choice, device, here};
-use crate::database::Builder;
+use crate::builder::Builder;
 use crate::load::Origin;
 use crate::{Database, HitKind};
 

@@ -1,7 +1,10 @@
 //! What holds for the lookup as a whole.
 
+mod cut;
 mod explain;
 mod files;
+mod ladder;
+mod layers;
 mod oracle;
 
 use std::collections::BTreeMap;
@@ -10,7 +13,7 @@ use tgemm_db::choice::Ratio;
 use tgemm_db::{Build, Choice, Device, Environment, Numerics, Params, Problem, Solution, Vendor, Verdict, WeightForm};
 
 /// An MI300X with a known build of hipBLASLt.
-fn here() -> Environment {
+pub(crate) fn here() -> Environment {
     Environment {
         device: device("gfx942", 304),
         builds: vec![build("hipblaslt", "1.0")],
@@ -19,7 +22,7 @@ fn here() -> Environment {
     }
 }
 
-fn device(arch: &str, compute_units: u32) -> Device {
+pub(crate) fn device(arch: &str, compute_units: u32) -> Device {
     Device {
         vendor: Vendor::Amd,
         arch: arch.into(),
@@ -31,12 +34,12 @@ fn device(arch: &str, compute_units: u32) -> Device {
     }
 }
 
-fn build(library: &str, version: &str) -> Build {
+pub(crate) fn build(library: &str, version: &str) -> Build {
     Build { library: library.into(), version: version.into(), revision: String::new() }
 }
 
 /// A choice that serves [`here`].
-fn choice(problem: Problem) -> Choice {
+pub(crate) fn choice(problem: Problem) -> Choice {
     Choice {
         problem,
         device: device("gfx942", 304).into(),

@@ -80,7 +80,8 @@ fn devices() -> impl Strategy<Value = Device> {
 fn choices() -> impl Strategy<Value = Choice> {
     let baseline =
         (text(), solutions(), positive()).prop_map(|(via, solution, time_us)| Baseline { via, solution, time_us });
-    let figures = (positive(), positive(), positive(), positive(), 0.0f64..2.0, 0.0f64..1.0, of(0.0f64..1e9));
+    let ends = || prop_oneof![8 => positive(), 1 => Just(0.0), 1 => Just(f64::INFINITY)];
+    let figures = (positive(), positive(), ends(), ends(), 0.0f64..2.0, 0.0f64..1.0, of(0.0f64..1e9));
     let rest = (select(Verdict::ALL), vec(baseline, 0..3), any::<u64>(), text());
     (problems(), devices(), solutions(), figures, rest).prop_map(
         |(problem, device, solution, figures, (verdict, baselines, count, tuned_at))| Choice {
@@ -114,6 +115,79 @@ fn a_choice_without_a_time_keeps_none() {
     let back = read.into_values().next().unwrap();
     assert!(back.time_us.is_nan());
     assert_eq!(Choice { time_us: 1.0, ..back }, Choice { time_us: 1.0, ..choice });
+}
+
+/// What a race that ended early says of its ratio: nothing.
+#[test]
+fn an_interval_without_ends_reads_back() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let choice = choices().new_tree(&mut runner).unwrap().current();
+    for (low, high) in [(0.0, f64::INFINITY), (0.0, 0.9), (0.8, f64::INFINITY), (f64::INFINITY, f64::INFINITY)] {
+        let choice = Choice { ratio: Ratio { estimate: 0.5, low, high }, ..choice.clone() };
+        let text = tuned::to_text([&choice]);
+        let read = format::parse_choices(Path::new("t.csv"), text.as_bytes(), &ReadOptions::default()).unwrap();
+        assert_eq!(read.rejected, []);
+        assert_eq!(read.into_values().next(), Some(choice));
+    }
+}
+
+#[test]
+fn an_end_of_an_interval_that_is_none_is_refused() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let choice = choices().new_tree(&mut runner).unwrap().current();
+    for (low, high, named) in [(-0.1, 1.0, "ratio_low is '-0.1'"), (0.5, f64::NAN, "ratio_high is 'NaN'")] {
+        let choice = Choice { ratio: Ratio { estimate: 0.5, low, high }, ..choice.clone() };
+        let read =
+            format::parse_choices(Path::new("t.csv"), tuned::to_text([&choice]).as_bytes(), &ReadOptions::default());
+        let reasons: Vec<String> = read.unwrap().rejected.iter().map(|row| row.reason.clone()).collect();
+        assert_eq!(reasons, [format!("{named}: a number not below 0, or inf is expected")]);
+    }
+}
+
+/// Cells that a row before had too are not read again, but compared: all of them.
+#[test]
+fn rows_that_repeat_others_read_as_if_alone() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let few: Vec<Choice> = (0..7).map(|_| choices().new_tree(&mut runner).unwrap().current()).collect();
+    let rows: Vec<Choice> = (0..400u32)
+        .map(|at| {
+            let [problem, solution, device] = [1, 3, 5].map(|step| &few[(at * step) as usize % few.len()]);
+            let site = problem.problem.gemm().unwrap().site;
+            let (solution, device) = (solution.solution.clone(), device.device.clone());
+            Choice { problem: site.at(1 + at).into(), solution, device, ..few[0].clone() }
+        })
+        .collect();
+    let text = tuned::to_text(&rows);
+    let parse =
+        |text: &str| format::parse_choices(Path::new("t.csv"), text.as_bytes(), &ReadOptions::default()).unwrap();
+    let read = parse(&text);
+    assert_eq!(read.rejected, []);
+    assert!(read.into_values().eq(rows.iter().cloned()));
+
+    // A cell that says otherwise is refused behind rows that agree, in the words that it would be refused in alone.
+    let site = Site::linear(64, 32, DType::Bf16);
+    let good = Choice { problem: site.at(16).into(), ..few[0].clone() };
+    let header = text.lines().next().unwrap();
+    let text = tuned::to_text([&good, &good, &good]);
+    let row = text.lines().last().unwrap();
+    let changes = [
+        ("16,64,32,", "17,64,32,"),
+        ("16,64,32,", "16,65,32,"),
+        ("16,64,32,", "16,64,33,"),
+        ("16,64,32,False,", "16,64,32,True,"),
+        ("torch.bfloat16,torch.bfloat16,", "torch.float16,torch.bfloat16,"),
+        ("gemm,m=16,", "gemm,m=17,"),
+        ("gemm,m=16,", "gemm,m=0,"),
+        ("gemm,m=16,", "gemm,m=16,m=16,"),
+        ("n=64,k=32,", "n=64,k=33,"),
+    ];
+    for (from, to) in changes {
+        let changed = row.replacen(from, to, 1);
+        assert_ne!(changed, row);
+        let (alone, behind) = (parse(&format!("{header}\n{changed}\n")), parse(&format!("{text}{changed}\n")));
+        assert_eq!((alone.rejected.len(), behind.rows.len()), (1, 3), "{to}");
+        assert_eq!(alone.rejected[0].reason, behind.rejected[0].reason);
+    }
 }
 
 fn recorded() -> impl Strategy<Value = Recorded> {
