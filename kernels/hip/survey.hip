@@ -7,6 +7,9 @@
 typedef unsigned long long u64;
 typedef unsigned int u32;
 
+// Of a block; whoever launches knows it too.
+#define THREADS 256
+
 // One step of a multiplicative mixer (the finaliser of MurmurHash3): spreads every bit over the word.
 __device__ static u64 mix(u64 x) {
     x ^= x >> 33;
@@ -42,5 +45,16 @@ extern "C" __global__ void tgemm_survey(const unsigned char *base, u64 rows, u64
             }
         }
     }
-    atomicAdd(&report[3], digest);
+    // One addition a block: millions of threads at one address would take longer than everything before.
+    __shared__ u64 sums[THREADS];
+    sums[threadIdx.x] = digest;
+    for (u32 half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) {
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+        }
+    }
+    if (threadIdx.x == 0) {
+        atomicAdd(&report[3], sums[0]);
+    }
 }

@@ -72,6 +72,8 @@ counters! {
     Applied = "applied",
     /// Calls that a choice would have served, had it been asked to.
     DryHit = "dry_hit",
+    /// Calls left alone: what the host runs is the best that is known.
+    LeftAsIs = "left_as_is",
     /// Calls left alone: no choice for the problem.
     MissedNotTuned = "missed_not_tuned",
     /// Calls left alone: the caller allows less workspace than the choice needs.

@@ -22,21 +22,25 @@
 //! |---|---|
 //! | `asked` | a problem and how it was asked for: what one line stands for |
 //! | `seen` | the lock-free set of seen problems and their counts |
+//! | `numbers` | a number for each entry |
 //! | `sink` | the file: its name, its header, whole lines or none |
 //! | `process` | fork and exit of the host |
+//! | `quiet` | writes that raise no signal in it |
 //! | [`options`] | the variables |
 //! | [`counters`] | what became of calls, in a file that others may read meanwhile |
 
 mod asked;
 pub mod counters;
+mod numbers;
 pub mod options;
 mod process;
+mod quiet;
 mod recorder;
 mod seen;
 mod sink;
 
 pub use asked::{Asked, LibraryFile};
 pub use options::{RecorderOptions, Target};
-pub use process::{forks, warn};
+pub use process::{forks, warn, watch_forks, without_forks};
 pub use recorder::Recorder;
 pub use seen::{Entry, PROBLEMS_MAX};

@@ -8,6 +8,8 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+use crate::quiet::without_signal;
+
 static WRITING: Mutex<()> = Mutex::new(());
 static FORKS: AtomicU64 = AtomicU64::new(0);
 static HELD: Held = Held(UnsafeCell::new(None));
@@ -52,8 +54,8 @@ extern "C" fn after_fork_in_child() {
 }
 
 /// Installs the fork handlers, once a process. Without them (no memory) recording works, and forked children may count
-/// the parent's last calls again.
-pub(crate) fn watch_forks() {
+/// the parent's last calls again. Called by a library while it is loaded, it comes before every thread and every fork.
+pub fn watch_forks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the handlers only take and release a lock and add to an atomic, which is allowed in a forked child.
@@ -61,6 +63,14 @@ pub(crate) fn watch_forks() {
             libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
         }
     });
+}
+
+/// Runs `body` while no fork can happen: what it makes once, no child inherits half made and waits for. It may neither fork
+/// nor record, nor call this again.
+pub fn without_forks<T>(body: impl FnOnce() -> T) -> T {
+    watch_forks();
+    let _writing = writing();
+    body()
 }
 
 /// Runs `hook` at a normal exit of the process.
@@ -71,12 +81,12 @@ pub(crate) fn at_exit(hook: extern "C" fn()) {
     }
 }
 
-/// One line on stderr by one write: without std's lock on stderr, which a fork may have left locked, and without the
-/// panic of `eprintln!` where stderr is closed.
+/// One line on stderr by one write: without std's lock on stderr, which a fork may have left locked, without the panic of
+/// `eprintln!` where stderr is closed, and without ending the host where nobody reads it any more.
 pub fn warn(message: &str) {
     let line = format!("tgemm: {message}\n");
     // SAFETY: pointer and length are of one live string. A failed write has nowhere left to be reported.
-    unsafe {
+    without_signal(libc::SIGPIPE, || unsafe {
         libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
-    }
+    });
 }

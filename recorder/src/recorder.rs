@@ -11,7 +11,7 @@ use crate::asked::Asked;
 use crate::options::RecorderOptions;
 use crate::process;
 use crate::seen::{Entry, PROBLEMS_MAX, Pending, Seen};
-use crate::sink::Sink;
+use crate::sink::{Patience, Sink};
 
 /// The most bytes that a flush gathers for one write, give or take a line.
 const BLOCK_BYTES_MAX: usize = 64 << 10;
@@ -87,6 +87,7 @@ impl Recorder {
     /// does not run is 0 calls, which is a line all the same.
     #[inline]
     pub fn add(&self, entry: &Entry, calls: u64, captured: bool) {
+        self.meet_fork();
         let before = entry.count.fetch_add(calls, Ordering::Relaxed);
         let newly_captured =
             captured && !entry.captured.load(Ordering::Relaxed) && !entry.captured.swap(true, Ordering::Relaxed);
@@ -101,7 +102,7 @@ impl Recorder {
         self.meet_fork();
         let _writing = process::writing();
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        self.write(&mut sink, &mut self.seen.iter())
+        self.write(&mut sink, &mut self.seen.iter(), Patience::Long)
     }
 
     /// What was recorded in this process so far, in the order of the keys.
@@ -164,13 +165,13 @@ impl Recorder {
         let _writing = process::writing();
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         let was_behind = self.behind.load(Ordering::Relaxed);
-        if self.write(&mut sink, &mut std::iter::once(entry)) && was_behind {
-            self.write(&mut sink, &mut self.seen.iter());
+        if self.write(&mut sink, &mut std::iter::once(entry), Patience::Short) && was_behind {
+            self.write(&mut sink, &mut self.seen.iter(), Patience::Short);
         }
     }
 
     /// Appends what is pending of `entries`, in blocks of whole lines. Under the writing lock.
-    fn write<'a>(&self, sink: &mut Sink, entries: &mut dyn Iterator<Item = &'a Entry>) -> bool {
+    fn write<'a>(&self, sink: &mut Sink, entries: &mut dyn Iterator<Item = &'a Entry>, patience: Patience) -> bool {
         if sink.is_memory() {
             return true;
         }
@@ -183,7 +184,7 @@ impl Recorder {
                 pending.push(news);
             }
             if lines.len() >= BLOCK_BYTES_MAX || (next.is_none() && !lines.is_empty()) {
-                if let Err(error) = sink.append(&lines) {
+                if let Err(error) = sink.append(&lines, patience) {
                     self.behind.store(true, Ordering::Relaxed);
                     self.warn_unwritable(sink, &error);
                     return false;

@@ -5,15 +5,16 @@
 
 use std::hash::{Hash as _, Hasher as _};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use rustc_hash::FxHasher;
 use tgemm_db::{Problem, Recorded};
 
 use crate::asked::Asked;
+use crate::numbers::Numbers;
 
-/// Slots of the table: a power of two, 512 KiB of pointers.
-const SLOTS: usize = 1 << 16;
+/// Slots of the table: a power of two, 512 KiB of pointers. Fewer under Miri, which takes a second for a thousand of them.
+const SLOTS: usize = if cfg!(miri) { 1 << 8 } else { 1 << 16 };
 
 /// The most problems one process records; more are counted as dropped. Three quarters of the slots, so that a search
 /// always meets an empty one soon. A serving engine has some hundred sites and tens of thousands of M at the very most.
@@ -106,10 +107,12 @@ impl Pending<'_> {
 /// The set.
 pub(crate) struct Seen {
     slots: Box<[AtomicPtr<Entry>]>,
-    len: AtomicUsize,
+    /// As many as there may be entries.
+    numbers: Numbers,
 }
 
 /// Hashes what tells a model's problems apart; equality does the rest. Three multiplications in place of one a field.
+#[inline]
 fn hash(asked: &Asked) -> usize {
     let Some(gemm) = asked.problem.gemm() else { return hash_fields(&asked.problem) };
     let via = asked.via;
@@ -132,9 +135,10 @@ fn hash_fields(problem: &Problem) -> usize {
 impl Seen {
     pub fn new() -> Seen {
         let slots = (0..SLOTS).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-        Seen { slots, len: AtomicUsize::new(0) }
+        Seen { slots, numbers: Numbers::new(PROBLEMS_MAX) }
     }
 
+    #[inline]
     fn load(&self, slot: usize) -> Option<&Entry> {
         // SAFETY: a slot holds null or a leaked box that is freed only in `drop`, and Acquire pairs with the Release of
         // the exchange that published it.
@@ -171,18 +175,16 @@ impl Seen {
     /// Puts a new entry into an empty slot; gives what is in the slot afterwards.
     #[cold]
     fn insert(&self, slot: usize, asked: &Asked) -> Option<&Entry> {
-        // Taken before the slot is: a number is lost where the race for the slot is, and never given twice.
-        let number = self.len.fetch_add(1, Ordering::Relaxed);
-        if number >= PROBLEMS_MAX {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
+        let number = self.numbers.take()?;
         let new = Box::into_raw(Box::new(Entry::new(asked, number)));
         let empty = ptr::null_mut();
         match self.slots[slot].compare_exchange(empty, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {}
-            // SAFETY: the exchange failed, so `new` is still only ours.
-            Err(_) => drop(unsafe { Box::from_raw(new) }),
+            Err(_) => {
+                // SAFETY: the exchange failed, so `new` is still only ours.
+                drop(unsafe { Box::from_raw(new) });
+                self.numbers.give_back(number);
+            }
         }
         self.load(slot)
     }
@@ -254,5 +256,38 @@ mod tests {
         assert!(seen.entry(&at(limit + 1)).is_none());
         assert!(seen.entry(&at(limit)).is_some());
         assert_eq!(seen.iter().count(), PROBLEMS_MAX);
+    }
+
+    #[test]
+    fn threads_that_meet_at_new_problems_agree() {
+        let seen = Seen::new();
+        let site = Site::linear(16, 32, DType::F32);
+        let problems = PROBLEMS_MAX.min(60) as u32;
+        let rounds = if cfg!(miri) { 2 } else { 200 };
+        let look = |thread: u32| {
+            let mut found = Vec::new();
+            for call in 0..rounds * problems {
+                // From another end in each thread, so that they race for slots and for entries.
+                let m = 1 + (call + thread * problems / 4) % problems;
+                let entry = seen.entry(&Asked::new(site.at(m).into(), Via::Linear)).unwrap();
+                entry.count.fetch_add(1, Ordering::Relaxed);
+                found.push((m, ptr::from_ref(entry).addr(), entry.number()));
+            }
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        let look = &look;
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || look(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|one| one.len() == problems as usize && *one == found[0]), "one entry a problem");
+        assert_eq!(seen.iter().count(), problems as usize);
+        assert!(seen.iter().all(|entry| entry.count() == u64::from(4 * rounds)), "nothing is lost");
+        let mut numbers: Vec<usize> = seen.iter().map(Entry::number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), problems as usize, "none has another's number");
     }
 }

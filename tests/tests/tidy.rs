@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tgemm-configs", &[]),
     ("tgemm-lookup", &["tgemm-db", "tgemm-configs", "?tgemm-kernels"]),
     ("tgemm-recorder", &["tgemm-db"]),
+    ("tgemm-shim", &["tgemm-db", "tgemm-vendor", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
     ("tgemm-decode", &["tgemm-db", "tgemm-configs", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
     (
         "tgemm-tuner",

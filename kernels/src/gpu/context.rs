@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use tgemm_db::Environment;
+use tgemm_db::{Build, Environment};
 use tgemm_vendor::gpu::find::Part;
 use tgemm_vendor::gpu::rtc::Rtc;
 use tgemm_vendor::gpu::{Current, Dialect, Handle, Installation, Runtime, blaslt::BlasLt};
@@ -77,8 +77,7 @@ impl GpuContext {
         let (libraries, mut absent) = open_libraries(dialect, &mut installation);
         let surveyor = open_surveyor(&runtime, ordinal, &mut installation, &mut absent);
         let watch = Watch::new(&runtime, ordinal);
-        let mut builds: Vec<_> = libraries.iter().map(|library| library.build().clone()).collect();
-        builds.sort();
+        let builds = builds(&libraries);
         let driver = match watch.driver_version() {
             Some(version) => format!("{version} ({} {})", dialect.pick("HIP", "CUDA"), runtime.driver_version()),
             None => format!("{} {}", dialect.pick("HIP", "CUDA"), runtime.driver_version()),
@@ -117,7 +116,15 @@ impl GpuContext {
 
 type Opened = (Vec<Box<dyn Library>>, Vec<(String, String)>);
 
-fn open_libraries(dialect: Dialect, installation: &mut Installation) -> Opened {
+/// The builds of `libraries`, as an environment lists them.
+pub(super) fn builds(libraries: &[Box<dyn Library>]) -> Vec<Build> {
+    let mut builds: Vec<Build> = libraries.iter().map(|library| library.build().clone()).collect();
+    builds.sort();
+    builds
+}
+
+/// Opens every library that can be on the current device; those that cannot, each with the reason.
+pub(super) fn open_libraries(dialect: Dialect, installation: &mut Installation) -> Opened {
     let (mut libraries, mut absent): Opened = (Vec::new(), Vec::new());
     let mut note = |part: Part, why: String| absent.push((part.name(dialect).to_owned(), why));
     let blaslt = match BlasLt::open(dialect, installation) {
@@ -162,7 +169,7 @@ pub fn kernel_vars(dialect: Dialect) -> &'static [&'static str] {
     dialect.pick(HIP_VARS, CUDA_VARS)
 }
 
-fn vars(dialect: Dialect) -> BTreeMap<String, String> {
+pub(super) fn vars(dialect: Dialect) -> BTreeMap<String, String> {
     let set = |name: &&str| Some(((*name).to_owned(), std::env::var_os(name)?.to_string_lossy().into_owned()));
     kernel_vars(dialect).iter().filter_map(set).collect()
 }

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`context`] | a device opened in this process: memory, environment, libraries |
+//! | [`attach`] | the libraries of a device that somebody else has opened |
 //! | `device` | which device it is, and how large its last cache really is |
 //! | `graphs` | launches captured into graphs, and how a block of them is timed |
 //! | `survey` | a look over an output where it lies, by a kernel of ours |
@@ -16,6 +17,7 @@
 //! AMD's side is unproven on hardware: it runs against a double of ROCm's libraries, and its numbers are judged by AMD's own
 //! bindings.
 
+pub mod attach;
 mod bound;
 pub mod context;
 mod cublas;

@@ -4,13 +4,17 @@
 //! would have bound. Libraries that were opened with a scope of their own, as Python opens its extensions, are not in it; then
 //! the one library in the process that defines the symbol is meant. Where there are several, the caller's own scope decides, at
 //! every call.
+//!
+//! A limit: a library that ends its own function by jumping to ours (a tail call) is not on the stack, so among several
+//! definitions the first loaded is taken for its. Two BLAS libraries with the same names in private scopes of one process are
+//! needed for that.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tgemm_recorder::LibraryFile;
+use tgemm_recorder::{LibraryFile, without_forks};
 
 /// Most libraries of a process that are searched.
 const LIBRARIES_MAX: usize = 4096;
@@ -75,12 +79,17 @@ impl Real {
 
     /// The library file that it is in; `version` is asked once.
     pub fn library(&self, version: impl FnOnce(usize) -> Option<String>) -> Option<&'static LibraryFile> {
-        *self.library.get_or_init(|| {
+        if let Some(known) = self.library.get() {
+            return *known;
+        }
+        let find = || {
             let address = self.address()?;
             let file = file_of(address)?.to_string_lossy().into_owned();
             let version = version(address).unwrap_or_default();
             Some(&*Box::leak(Box::new(LibraryFile { file, version })))
-        })
+        };
+        // A child that was forked meanwhile would wait for a thread that it does not have.
+        *without_forks(|| self.library.get_or_init(find))
     }
 }
 

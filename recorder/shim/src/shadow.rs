@@ -1,6 +1,6 @@
-//! A small number for each of a library's handles, without a lock: hosts make and free descriptors at every call.
+//! Two numbers for each of a library's handles, without a lock: hosts make and free descriptors at every call.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Places of the table: hosts hold some dozens of descriptors at a time.
 const PLACES: usize = 1 << 12;
@@ -11,16 +11,20 @@ const TRIES: usize = 16;
 /// A place that was left: searches go on behind it.
 const LEFT: usize = 1;
 
-/// Numbers by handle. Where the table is full, or two threads misuse one handle, a number is missing, never another's.
+/// Numbers by handle. Where the table is full they are missing, never another's. Libraries want a handle that is set up by
+/// one thread not to be in use by another, so a pair is never read half-way.
 pub struct Shadow {
     handles: [AtomicUsize; PLACES],
-    numbers: [AtomicU32; PLACES],
+    numbers: [[AtomicU64; 2]; PLACES],
 }
 
 impl Shadow {
     /// An empty one.
     pub const fn new() -> Shadow {
-        Shadow { handles: [const { AtomicUsize::new(0) }; PLACES], numbers: [const { AtomicU32::new(0) }; PLACES] }
+        Shadow {
+            handles: [const { AtomicUsize::new(0) }; PLACES],
+            numbers: [const { [const { AtomicU64::new(0) }; 2] }; PLACES],
+        }
     }
 
     fn places(handle: usize) -> impl Iterator<Item = usize> {
@@ -29,8 +33,8 @@ impl Shadow {
         (0..TRIES).map(move |step| (start + step) % PLACES)
     }
 
-    /// Notes the number of a handle that was just made.
-    pub fn set(&self, handle: usize, number: u32) {
+    /// Notes the numbers of a handle.
+    pub fn set(&self, handle: usize, numbers: [u64; 2]) {
         // An address is given out again: its old place comes first, and what a missed destroy left is overwritten.
         self.forget(handle);
         for place in Shadow::places(handle) {
@@ -40,20 +44,22 @@ impl Shadow {
             }
             // Taken under another name first, so that nobody reads the number of before.
             if self.handles[place].compare_exchange(have, usize::MAX, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                self.numbers[place].store(number, Ordering::Relaxed);
+                self.numbers[place].iter().zip(numbers).for_each(|(at, number)| at.store(number, Ordering::Relaxed));
                 self.handles[place].store(handle, Ordering::Release);
                 return;
             }
         }
     }
 
-    /// The number of a handle.
+    /// The numbers of a handle.
     #[inline]
-    pub fn get(&self, handle: usize) -> Option<u32> {
+    pub fn get(&self, handle: usize) -> Option<[u64; 2]> {
         for place in Shadow::places(handle) {
             match self.handles[place].load(Ordering::Acquire) {
                 0 => return None,
-                have if have == handle => return Some(self.numbers[place].load(Ordering::Relaxed)),
+                have if have == handle => {
+                    return Some(self.numbers[place].each_ref().map(|number| number.load(Ordering::Relaxed)));
+                }
                 _ => {}
             }
         }
@@ -80,14 +86,14 @@ mod tests {
     fn numbers_follow_their_handles() {
         let shadow = Shadow::new();
         for handle in (4096..4096 + 64 * 200).step_by(64) {
-            shadow.set(handle, handle as u32);
+            shadow.set(handle, [handle as u64, 7]);
         }
-        assert_eq!(shadow.get(4096 + 64 * 7), Some(4096 + 64 * 7));
+        assert_eq!(shadow.get(4096 + 64 * 7), Some([4096 + 64 * 7, 7]));
         shadow.forget(4096 + 64 * 7);
         assert_eq!(shadow.get(4096 + 64 * 7), None);
-        assert_eq!(shadow.get(4096 + 64 * 8), Some(4096 + 64 * 8));
-        shadow.set(4096 + 64 * 8, 5);
-        assert_eq!(shadow.get(4096 + 64 * 8), Some(5), "given out again");
+        assert_eq!(shadow.get(4096 + 64 * 8), Some([4096 + 64 * 8, 7]));
+        shadow.set(4096 + 64 * 8, [5, 6]);
+        assert_eq!(shadow.get(4096 + 64 * 8), Some([5, 6]), "given out again");
         assert_eq!(shadow.get(64), None);
     }
 
@@ -95,10 +101,10 @@ mod tests {
     fn a_full_table_has_no_wrong_numbers() {
         let shadow = Shadow::new();
         for handle in 2..20_000usize {
-            shadow.set(handle * 16, handle as u32);
+            shadow.set(handle * 16, [handle as u64; 2]);
         }
         for handle in 2..20_000usize {
-            assert!(shadow.get(handle * 16).is_none_or(|number| number == handle as u32));
+            assert!(shadow.get(handle * 16).is_none_or(|number| number == [handle as u64; 2]));
         }
     }
 
@@ -107,8 +113,8 @@ mod tests {
         let shadow = Shadow::new();
         for round in 0..100_000usize {
             let handle = 1 << 20 | (round % 700) << 6;
-            shadow.set(handle, round as u32);
-            assert_eq!(shadow.get(handle), Some(round as u32));
+            shadow.set(handle, [round as u64; 2]);
+            assert_eq!(shadow.get(handle), Some([round as u64; 2]));
             shadow.forget(handle);
         }
     }

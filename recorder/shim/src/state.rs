@@ -5,11 +5,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use tgemm_recorder::counters::{Counter, Counters, folder_from_env};
-use tgemm_recorder::{Recorder, forks};
+use tgemm_recorder::{Recorder, RecorderOptions, forks, watch_forks, without_forks};
+
+use crate::apply::Applier;
 
 const UNREAD: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
+/// Odd, as [`OFF`] is: there is nothing to do for now.
+const PAUSED: u8 = 3;
 
 static MODE: AtomicU8 = AtomicU8::new(UNREAD);
 static SHIM: OnceLock<Option<Shim>> = OnceLock::new();
@@ -20,6 +24,8 @@ pub struct Shim {
     pub recorder: &'static Recorder,
     /// What became of calls.
     pub counters: Counters,
+    /// What runs in their place, where that was asked for.
+    pub applier: Option<Applier>,
     /// The number of forks before this process that the counters know of.
     forks: AtomicU64,
 }
@@ -27,7 +33,7 @@ pub struct Shim {
 /// Is there nothing to do? One load.
 #[inline]
 pub fn is_off() -> bool {
-    MODE.load(Ordering::Relaxed) == OFF
+    MODE.load(Ordering::Relaxed) & 1 == 1
 }
 
 /// The shim, if it is on.
@@ -41,14 +47,15 @@ fn shim() -> Option<&'static Shim> {
             }
             Some(shim)
         }
-        OFF => None,
+        OFF | PAUSED => None,
         _ => read(),
     }
 }
 
 #[cold]
 fn read() -> Option<&'static Shim> {
-    let shim = SHIM.get_or_init(Shim::from_env).as_ref();
+    // A child that was forked meanwhile would wait for a thread that it does not have.
+    let shim = without_forks(|| SHIM.get_or_init(Shim::from_env)).as_ref();
     let mode = if shim.is_some() { ON } else { OFF };
     // A panic meanwhile has the last word.
     let _ = MODE.compare_exchange(UNREAD, mode, Ordering::AcqRel, Ordering::Acquire);
@@ -57,10 +64,16 @@ fn read() -> Option<&'static Shim> {
 
 impl Shim {
     fn from_env() -> Option<Shim> {
-        let recorder = Recorder::global()?;
+        let applier = Applier::from_env();
+        let recorder = match (Recorder::global(), &applier) {
+            (Some(recorder), _) => recorder,
+            // Nothing is to be written, but what was seen must be known again.
+            (None, Some(_)) => Box::leak(Box::new(Recorder::open(RecorderOptions::in_memory()))),
+            (None, None) => return None,
+        };
         // SAFETY: the handler is a function of this library, which stays loaded: it was preloaded.
         unsafe { libc::atexit(at_exit) };
-        Some(Shim { recorder, counters: Counters::from_env(), forks: AtomicU64::new(forks()) })
+        Some(Shim { recorder, counters: Counters::from_env(), applier, forks: AtomicU64::new(forks()) })
     }
 
     /// In a forked child: its counters are its own.
@@ -85,6 +98,15 @@ pub fn decide<T>(decide: impl FnOnce(&'static Shim) -> Option<T>) -> Option<T> {
     })
 }
 
+/// Runs `act` as [`decide`] does, for a call that was decided on already.
+#[inline]
+pub fn guarded<T>(act: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
+        switch_off();
+        None
+    })
+}
+
 #[cold]
 fn switch_off() {
     MODE.store(OFF, Ordering::Release);
@@ -93,6 +115,26 @@ fn switch_off() {
     }
     tgemm_recorder::warn("a mistake of ours was caught: nothing is recorded or applied in this process any more");
 }
+
+/// For measurements within one process: with `paused` other than 0 every call goes its own way, unseen, until it is called
+/// with 0. Gives 1 if the shim is on in this process, else 0. Not to be called while anything is captured.
+#[unsafe(no_mangle)]
+pub extern "C" fn tgemm_shim_pause(paused: i32) -> i32 {
+    let is_on = catch_unwind(|| MODE.load(Ordering::Acquire) == PAUSED || shim().is_some()).unwrap_or(false);
+    let (from, to) = if paused == 0 { (PAUSED, ON) } else { (ON, PAUSED) };
+    let _ = MODE.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    i32::from(is_on)
+}
+
+/// Run by the loader, before there is a second thread.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        watch_forks();
+    }
+    at_load
+};
 
 extern "C" fn at_exit() {
     if let Some(Some(shim)) = SHIM.get() {

@@ -49,6 +49,44 @@ exports! { blas_call;
         double.host().map_or_else(|cuda| cuda.blas_set_stream(behind, stream).map_err(translated), |_| Ok(()))
     }
 
+    fn hipblasGetStream(handle: usize, place: Out<usize>) |_double| {
+        let stream = with_handle(handle, |handle| handle.stream).map_err(translated)?;
+        if place.put(stream) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
+
+    fn hipblasSetPointerMode(handle: usize, mode: i32) |_double| {
+        with_handle(handle, |handle| handle.is_device_mode = mode == 1).map_err(translated)
+    }
+
+    fn hipblasGetPointerMode(handle: usize, place: Out<i32>) |_double| {
+        let is_device_mode = with_handle(handle, |handle| handle.is_device_mode).map_err(translated)?;
+        if place.put(is_device_mode.into()) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
+
+    fn hipblasGemmStridedBatchedEx(
+        handle: usize, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: usize, a: usize, a_type: i32, lda: i32,
+        stride_a: i64, b: usize, b_type: i32, ldb: i32, stride_b: i64, beta: usize, c: usize, c_type: i32, ldc: i32,
+        stride_c: i64, batch: i32, compute_type: i32, _algo: i32,
+    ) |double| {
+        let [a_type, b_type, c_type] = [a_type, b_type, c_type].map(data_type);
+        let c = (c, c_type, ldc, stride_c);
+        let operands = [(a, a_type, lda, stride_a), (b, b_type, ldb, stride_b), c, c];
+        let (ops, sizes, compute) = ([op_a, op_b], [m, n, k], compute(compute_type));
+        let arguments = Arguments { ops, sizes, alpha, beta, operands, batch, compute };
+        rocblas::run(double, "hipblas", handle, &arguments, 0, 0, 0).map_err(translated)
+    }
+
+    fn hipblasSgemm(
+        handle: usize, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: usize, a: usize, lda: i32,
+        b: usize, ldb: i32, beta: usize, c: usize, ldc: i32,
+    ) |double| {
+        let number = Element::F32.hip();
+        let c = (c, number, ldc, 0);
+        let operands = [(a, number, lda, 0), (b, number, ldb, 0), c, c];
+        let arguments = Arguments { ops: [op_a, op_b], sizes: [m, n, k], alpha, beta, operands, batch: 1, compute: number };
+        rocblas::run(double, "hipblas", handle, &arguments, 0, 0, 0).map_err(translated)
+    }
+
     fn hipblasGemmEx(
         handle: usize, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: usize, a: usize, a_type: i32, lda: i32,
         b: usize, b_type: i32, ldb: i32, beta: usize, c: usize, c_type: i32, ldc: i32, compute_type: i32, _algo: i32,

@@ -26,7 +26,7 @@ const FLAG_CHECK_SOLUTION_INDEX: u32 = 8;
 pub struct Handle {
     pub stream: usize,
     /// Factors on the device.
-    is_device_mode: bool,
+    pub is_device_mode: bool,
     atomics: i32,
     workspace: (usize, usize),
     /// The handle of the library behind it, in CUDA mode.
@@ -232,6 +232,11 @@ exports! { rocblas_call;
 
     fn rocblas_set_pointer_mode(handle: usize, mode: i32) |_double| {
         with_handle(handle, |handle| handle.is_device_mode = mode == 1)
+    }
+
+    fn rocblas_get_pointer_mode(handle: usize, place: Out<i32>) |_double| {
+        let is_device_mode = with_handle(handle, |handle| handle.is_device_mode)?;
+        if place.put(is_device_mode.into()) { Ok(()) } else { Err(INVALID_POINTER) }
     }
 
     fn rocblas_set_atomics_mode(handle: usize, mode: i32) |_double| {

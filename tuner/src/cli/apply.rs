@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use tgemm_db::Environment;
 use tgemm_db::device::{Device, Vendor};
+use tgemm_db::format::{SQLITE_MAGIC, tuned};
+use tgemm_db::store::Store;
 use tgemm_lookup::Database;
 use tgemm_lookup::load::ENV_DATABASES;
 use tgemm_recorder::counters::{self, Counter};
@@ -45,7 +49,8 @@ pub struct Args {
 
 /// Runs the subcommand. Gives the program's exit code.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let databases = databases(&args.db)?;
+    let tables = tempfile::tempdir().context("no folder for tables can be made")?;
+    let databases = databases(&args.db, tables.path())?;
     let shim = shim::find()?;
     let named = args.counters.clone();
     let place =
@@ -72,7 +77,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 ///
 /// # Errors
 /// One of ours cannot be read: the program would run as if it had no choices, and nobody would know.
-fn databases(files: &[PathBuf]) -> anyhow::Result<OsString> {
+fn databases(files: &[PathBuf], tables: &Path) -> anyhow::Result<OsString> {
     let files: Vec<PathBuf> = files
         .iter()
         .map(|file| std::path::absolute(file).with_context(|| file.display().to_string()))
@@ -99,20 +104,41 @@ fn databases(files: &[PathBuf]) -> anyhow::Result<OsString> {
     }
     let present = env::var_os(ENV_DATABASES).unwrap_or_default();
     let more = env::split_paths(&present).filter(|file| !file.as_os_str().is_empty());
-    env::join_paths(files.into_iter().chain(more))
+    let all = files.into_iter().chain(more).enumerate().map(|(at, file)| as_table(file, at, tables));
+    env::join_paths(all.collect::<anyhow::Result<Vec<PathBuf>>>()?)
         .context("a database with a colon in its path cannot be named in TGEMM_DB")
+}
+
+/// `file` as the shim reads it: SQLite is not put into other people's processes, so a database is written out as a table.
+fn as_table(file: PathBuf, at: usize, tables: &Path) -> anyhow::Result<PathBuf> {
+    let mut magic = [0; SQLITE_MAGIC.len()];
+    let is_database =
+        File::open(&file).and_then(|mut open| open.read_exact(&mut magic)).is_ok() && magic == *SQLITE_MAGIC;
+    if !is_database {
+        return Ok(file);
+    }
+    let table = tables.join(format!("{at}.csv"));
+    let store = Store::open_read_only(&file).with_context(|| file.display().to_string())?;
+    tuned::write(&table, &store.choices().with_context(|| file.display().to_string())?)?;
+    Ok(table)
 }
 
 /// What became of the calls, in one paragraph.
 fn told(tally: &Tally, is_dry: bool) -> String {
-    const MISSED: [Counter; 4] =
-        [Counter::MissedNotTuned, Counter::MissedWorkspace, Counter::MissedConstraint, Counter::MissedUnderCapture];
+    const MISSED: [Counter; 5] = [
+        Counter::LeftAsIs,
+        Counter::MissedNotTuned,
+        Counter::MissedWorkspace,
+        Counter::MissedConstraint,
+        Counter::MissedUnderCapture,
+    ];
     const FALLEN_BACK: [Counter; 3] =
         [Counter::FallenBackNotPrepared, Counter::FallenBackNotStarted, Counter::FallenBackBuildDiffers];
     if tally.processes == 0 {
-        return "tune: the shim counted in no process: is the program statically linked, setuid, or does it clear LD_PRELOAD?".into();
+        return "tune: the shim counted in no process: does the program look its libraries up at run time, is it statically linked or setuid, or does it clear LD_PRELOAD?".into();
     }
-    let seen = tally.get(Counter::Seen);
+    // Those that went into graphs had their choices there, once.
+    let seen = tally.get(Counter::Seen) + tally.get(Counter::Captured);
     if seen == 0 {
         return format!(
             "tune: no GEMM call was seen in {} processes; tune record --help says which are not",

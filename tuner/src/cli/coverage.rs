@@ -6,15 +6,13 @@ use std::path::PathBuf;
 use tgemm_db::Choice;
 use tgemm_db::choice::Ratio;
 use tgemm_db::coverage::{Answer, Coverage, Covered, Level, coverage};
-use tgemm_db::device::Environment;
-use tgemm_db::format::AssumedDevice;
 use tgemm_db::key;
 use tgemm_lookup::{Database, HitKind};
 
-use super::db::{keep, tables};
+use super::db::keep;
+use super::here::HereArgs;
 use super::input::{self, Selection};
 use super::{Exit, Failure};
-use crate::device;
 use crate::report::{self, table};
 
 /// What `tune coverage` takes.
@@ -36,9 +34,9 @@ pub struct Args {
     /// Which problems
     #[command(flatten)]
     pub selection: Selection,
-    /// For this device instead of the one here: gfx942/304, x86_64-v4/2
-    #[arg(long, value_name = "ARCH/UNITS", value_parser = tables::assumed_device)]
-    pub assume_device: Option<AssumedDevice>,
+    /// For which device
+    #[command(flatten)]
+    pub here: HereArgs,
     /// Problems to list, those with the most time first; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
@@ -53,10 +51,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     for path in &args.db {
         std::fs::metadata(path).map_err(|error| anyhow::anyhow!("{}: cannot be read: {error}", path.display()))?;
     }
-    let here: Environment = match &args.assume_device {
-        Some(assumed) => tables::environment(assumed),
-        None => device::open("cpu").map_err(Failure::device)?.context.environment().clone(),
-    };
+    let here = args.here.environment(&args.db)?;
     let (database, loaded) = Database::open(&args.db, &here);
     if !loaded.is_clean() {
         eprintln!("{loaded}");

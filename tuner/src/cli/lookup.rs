@@ -1,16 +1,14 @@
 //! `tune lookup`: what a database would run, and why.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use tgemm_db::device::{Device, Environment, Vendor};
 use tgemm_db::{DType, Problem, Recorded, Site, key};
 use tgemm_lookup::{Database, Hit, HitKind};
 
+use super::here::HereArgs;
 use super::input::{self, ConstraintArgs, Selection};
 use super::{Exit, Failure};
-use crate::device;
 use crate::report::{self, table};
 
 /// What `tune lookup` takes: one problem by its sizes or its key, or a whole untuned CSV.
@@ -49,9 +47,9 @@ pub struct Args {
     /// What may be run
     #[command(flatten)]
     pub constraints: ConstraintArgs,
-    /// Look up for this device instead of the one here: gfx942/304, x86_64-v4/2
-    #[arg(long, value_name = "ARCH/UNITS", value_parser = assumed_device)]
-    pub assume_device: Option<Device>,
+    /// For which device
+    #[command(flatten)]
+    pub here: HereArgs,
     /// Which level answered, and why the better ones did not
     #[arg(long)]
     pub explain: bool,
@@ -60,27 +58,14 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Reads `arch/units`; everything else about that device counts as unknown.
-fn assumed_device(text: &str) -> Result<Device, String> {
-    let bad = || format!("'{text}' is no device; write arch/compute-units, such as gfx942/304");
-    let (arch, units) = text.split_once('/').ok_or_else(bad)?;
-    let compute_units = units.parse().map_err(|_| bad())?;
-    Ok(Device::named(Vendor::of_arch(arch), arch, compute_units))
-}
-
 /// Runs the subcommand. Problems that the database has no answer for make the exit code 1.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let problems = problems(args)?;
-    let here = match &args.assume_device {
-        Some(device) => {
-            Environment { device: device.clone(), builds: Vec::new(), driver: String::new(), vars: BTreeMap::new() }
-        }
-        None => device::open("cpu").map_err(Failure::device)?.context.environment().clone(),
-    };
     for path in &args.db {
         // An engine never fails over its tables; a person who names a file that is not there wants to know.
         std::fs::metadata(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     }
+    let here = args.here.environment(&args.db)?;
     let (database, loaded) = Database::open(&args.db, &here);
     if !loaded.is_clean() {
         eprintln!("{loaded}");
@@ -146,17 +131,4 @@ fn hit_json(problem: &Problem, hit: &Hit<'_>) -> serde_json::Value {
         "problem": problem, "short": key::short(problem), "hit": hit.kind.to_string(), "tuned_m": hit.tuned_m,
         "choice": hit.choice,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn devices_read_or_say_how() {
-        let device = assumed_device("gfx942/304").unwrap();
-        assert_eq!((device.vendor, device.compute_units), (Vendor::Amd, 304));
-        assert_eq!(assumed_device("x86_64-v4/2").unwrap().vendor, Vendor::Cpu);
-        assert!(assumed_device("gfx942").unwrap_err().contains("gfx942/304"));
-    }
 }

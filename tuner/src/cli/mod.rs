@@ -6,6 +6,7 @@ pub mod db;
 pub mod demo;
 pub mod devices;
 pub mod doctor;
+pub mod here;
 pub mod input;
 pub mod lookup;
 pub mod noise;

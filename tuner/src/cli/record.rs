@@ -118,7 +118,9 @@ fn report(collected: &Collected, merged: &Path, tally: Option<&Tally>) -> String
 fn nothing(tally: Option<&Tally>) -> String {
     let found = match tally {
         Some(tally) if tally.processes == 0 => {
-            "The shim was in no process: is the program statically linked, setuid, or does it clear LD_PRELOAD?".into()
+            "The shim was called in no process: does the program look functions up at run time, is it statically linked or \
+             setuid, or does it clear LD_PRELOAD?"
+                .into()
         }
         Some(tally) if tally.get(Counter::Unrepresentable) > 0 => format!(
             "{} calls were seen, all of kinds that no problem of ours says.",

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tgemm_db::choice::Ratio;
+use tgemm_db::format::tuned;
 use tgemm_db::store::Store;
-use tgemm_db::{Choice, Constraints, Recorded, key};
+use tgemm_db::{Choice, Constraints, Recorded, Verdict, key};
 use tgemm_kernels::Effort;
 
 use super::input::{self, ConstraintArgs};
@@ -47,6 +49,10 @@ pub struct Args {
     /// What may be chosen
     #[command(flatten)]
     pub constraints: ConstraintArgs,
+    /// Write the choices as they came out as a table: those that hold, and in place of the others their best baseline.
+    /// What was not reached is left out
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
     /// One JSON object a choice
     #[arg(long)]
     pub json: bool,
@@ -87,6 +93,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     choices.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     choices.truncate(args.limit.unwrap_or(usize::MAX));
     let mut found = Vec::new();
+    let mut kept = Vec::new();
     let mut interrupted = false;
     for choice in &choices {
         if reviewer.is_over() || interrupt.is_set() {
@@ -95,6 +102,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         match reviewer.review(choice) {
             Ok(review) => {
                 show(args, choice, &review)?;
+                kept.extend(as_it_came_out(choice, &review));
                 found.push(review);
             }
             Err(Halt::BudgetOver) => break,
@@ -104,6 +112,10 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             }
             Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
         }
+    }
+    if let Some(path) = &args.csv {
+        kept.sort_by_key(|choice: &Choice| choice.problem);
+        tuned::write(path, &kept).context("--csv")?;
     }
     let bad = found.iter().filter(|r| matches!(r, Review::Slower(_) | Review::Refused(_))).count();
     let unreached = choices.len() - found.len();
@@ -115,6 +127,24 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         (false, 0) => Exit::Done,
         _ => Exit::Partly,
     })
+}
+
+/// What is to be served after this review; `None` where nothing was compared.
+fn as_it_came_out(choice: &Choice, review: &Review) -> Option<Choice> {
+    match review {
+        Review::Baseline | Review::Holds(_) => Some(choice.clone()),
+        Review::NoBaseline => None,
+        Review::Slower(_) | Review::Refused(_) => {
+            let best = choice.baselines.iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us))?;
+            Some(Choice {
+                solution: best.solution.clone(),
+                time_us: best.time_us,
+                ratio: Ratio::ONE,
+                verdict: Verdict::Same,
+                ..choice.clone()
+            })
+        }
+    }
 }
 
 fn words(review: &Review) -> (&'static str, String) {

@@ -5,8 +5,9 @@ pub mod contest;
 mod disturbances;
 mod lane;
 mod look;
+pub mod patience;
 pub mod review;
-pub mod session;
+mod session;
 
 use std::time::Duration;
 

@@ -3,24 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use tgemm_db::cost;
 use tgemm_db::outcome::{ErrorFigures, Outcome, OutcomeKind};
 use tgemm_db::{Environment, Problem, Solution};
 use tgemm_kernels::{Ask, Effort};
 
 use super::builds::FileVar;
 use super::disturbances::Disturbances;
+use super::patience::Here;
 use crate::worker::{Candidate, Entry, Interrupt, Loss, Reply, Request, Worker};
 
 /// How far past the end of the budget a request that is already running may go before its worker is killed.
 pub const BUDGET_GRACE: Duration = Duration::from_secs(4);
-/// Rates no working solution falls below: they turn a problem's cost into the time after which it counts as hung.
-const SLOWEST_FLOPS_PER_S: f64 = 1e9;
-const SLOWEST_BYTES_PER_S: f64 = 1e8;
-/// What every request may take before cost is considered: process start, page faults, a busy host.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Opening a device loads every library it has.
-const OPEN_MAX: Duration = Duration::from_secs(60);
 
 /// How the sweep asks a problem to be set up.
 #[derive(Clone, Debug)]
@@ -382,28 +375,16 @@ impl Session {
         (self.sample_us / expected_us.max(0.01)).ceil().clamp(1.0, CALLS_MAX) as u32
     }
 
-    /// The longest that one request about the problem in hand may take.
-    fn limit(&self, request: &Request) -> Duration {
-        if let Request::Open { .. } = request {
-            return OPEN_MAX;
-        }
-        let Some(problem) = &self.problem else { return PATIENCE };
-        let seconds = cost::flops(problem) / SLOWEST_FLOPS_PER_S + cost::bytes(problem) as f64 / SLOWEST_BYTES_PER_S;
-        let once = PATIENCE + Duration::from_secs_f64(seconds);
-        match request {
-            Request::Measure { block } => {
-                once + Duration::from_secs_f64(block.len() as f64 * self.sample_us * 20.0 / 1e6)
-            }
-            // Filling a rotation of several times the last-level cache.
-            Request::Problem { .. } | Request::Refresh { .. } => once * 3,
-            _ => once,
-        }
-    }
-
     /// Sends a request within its limit and the budget's end. Inner error: the worker is dead.
     fn ask(&mut self, request: &Request) -> Result<Result<Reply, Loss>, Halt> {
         let Some(worker) = self.worker.take() else { return Ok(Err(Loss::Died("no worker".into()))) };
-        let mut limit = self.limit(request);
+        let here = Here {
+            problem: self.problem.as_ref(),
+            device: self.environment.as_ref().map(|environment| &environment.device),
+            rotation_bytes: self.settings.rotation_bytes,
+            sample_us: self.sample_us,
+        };
+        let mut limit = here.limit(request);
         let mut cut_by_budget = false;
         if let Some(deadline) = self.deadline {
             let left = (deadline + BUDGET_GRACE).saturating_duration_since(Instant::now());

@@ -1,7 +1,11 @@
 //! Devices, memory, streams, events, graphs and modules: libamdhip64, or the CUDA driver.
 
+mod properties;
+
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::{Path, PathBuf};
+
+pub use properties::HipProperties;
 
 use super::find::{Installation, Part};
 use super::numbers::{
@@ -38,6 +42,8 @@ dialect_table! {
         fn device_properties ["hipGetDevicePropertiesR0600", ""] (properties: *mut c_void, device: i32);
         /// Bytes of memory.
         fn device_memory ["", "cuDeviceTotalMem_v2"] (bytes: *mut usize, device: i32);
+        /// This thread's device.
+        fn get_device ["hipGetDevice", "cuCtxGetDevice"] (device: *mut i32);
         /// Makes a device this thread's.
         fn set_device ["hipSetDevice", ""] (device: i32);
         /// The context that all libraries of the process share.
@@ -243,10 +249,18 @@ impl Runtime {
 
     /// HIP's record of a device.
     pub fn properties(&self, device: u32) -> Result<HipProperties, CallError> {
-        let mut properties = HipProperties(Box::new([0; HipProperties::WORDS]));
+        let mut properties = HipProperties::zeroed();
         // SAFETY: the record has `RECORD_BYTES` in every version of this layout; there is room for several times that.
-        unsafe { self.table.device_properties(properties.0.as_mut_ptr().cast(), device as i32) }?;
+        unsafe { self.table.device_properties(properties.as_mut_ptr(), device as i32) }?;
         Ok(properties)
+    }
+
+    /// The device that is current on this thread.
+    pub fn current_device(&self) -> Result<u32, CallError> {
+        let mut device = 0;
+        // SAFETY: one integer is written.
+        unsafe { self.table.get_device(&raw mut device) }?;
+        Ok(u32::try_from(device).unwrap_or(0))
     }
 
     /// Makes `device` this thread's, and in CUDA its primary context, which all libraries of the process share.
@@ -404,58 +418,6 @@ fn version_text(dialect: Dialect, version: i32) -> String {
     }
 }
 
-/// `hipDeviceProp_t` in the layout of HIP 6 and later ("R0600"), read by offset.
-///
-/// The offsets are equal from HIP 6.0 to 7.15; tests hold them against bindings of 6.2 to 7.15.
-#[derive(Clone)]
-pub struct HipProperties(Box<[u64; HipProperties::WORDS]>);
-
-impl HipProperties {
-    /// Several times the record's size: later versions may append.
-    const WORDS: usize = 1024;
-
-    /// `sizeof(hipDeviceProp_tR0600)`.
-    pub const RECORD_BYTES: usize = 1472;
-    /// `totalGlobalMem`.
-    pub const TOTAL_GLOBAL_MEM_AT: usize = 288;
-    /// `multiProcessorCount`.
-    pub const MULTI_PROCESSOR_COUNT_AT: usize = 388;
-    /// `l2CacheSize`.
-    pub const L2_CACHE_SIZE_AT: usize = 616;
-    /// `gcnArchName`, 256 bytes.
-    pub const GCN_ARCH_NAME_AT: usize = 1160;
-
-    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut bytes = [0; N];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = self.0[(at + i) / 8].to_ne_bytes()[(at + i) % 8];
-        }
-        bytes
-    }
-
-    /// Bytes of memory.
-    pub fn total_memory_bytes(&self) -> u64 {
-        u64::from_ne_bytes(self.bytes(Self::TOTAL_GLOBAL_MEM_AT))
-    }
-
-    /// Compute units; on RDNA it counts pairs of them where the driver runs in that mode.
-    pub fn multiprocessors(&self) -> u32 {
-        u32::from_ne_bytes(self.bytes(Self::MULTI_PROCESSOR_COUNT_AT))
-    }
-
-    /// Bytes of the L2 cache.
-    pub fn l2_cache_bytes(&self) -> u32 {
-        u32::from_ne_bytes(self.bytes(Self::L2_CACHE_SIZE_AT))
-    }
-
-    /// Architecture with feature flags: `gfx942:sramecc+:xnack-`.
-    pub fn arch(&self) -> String {
-        let name = self.bytes::<256>(Self::GCN_ARCH_NAME_AT);
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-        String::from_utf8_lossy(&name[..end]).into_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -465,17 +427,6 @@ mod tests {
         assert_eq!(version_text(Dialect::Hip, 70_226_015), "7.2.26015");
         assert_eq!(version_text(Dialect::Cuda, 13_000), "13.0");
         assert_eq!(version_text(Dialect::Cuda, 12_090), "12.9");
-    }
-
-    #[test]
-    fn properties_are_read_at_their_offsets() {
-        let mut properties = HipProperties(Box::new([0; HipProperties::WORDS]));
-        properties.0[HipProperties::TOTAL_GLOBAL_MEM_AT / 8] = 192 << 30;
-        properties.0[HipProperties::GCN_ARCH_NAME_AT / 8] = u64::from_ne_bytes(*b"gfx942:s");
-        properties.0[HipProperties::MULTI_PROCESSOR_COUNT_AT / 8] = u64::from(304u32) << 32;
-        assert_eq!(properties.total_memory_bytes(), 192 << 30);
-        assert_eq!(properties.arch(), "gfx942:s");
-        assert_eq!(properties.multiprocessors(), 304);
     }
 
     #[test]

@@ -45,6 +45,7 @@ fn signatures() -> Vec<(&'static str, &'static str)> {
         driver::cuDeviceTotalMem_v2(_, _),
         driver::cuDevicePrimaryCtxRetain(_, _),
         driver::cuCtxSetCurrent(_),
+        driver::cuCtxGetDevice(_),
         driver::cuMemGetInfo_v2(_, _),
         driver::cuMemAlloc_v2(_, _),
         driver::cuMemFree_v2(_),

@@ -8,9 +8,10 @@ use tgemm_db::{Compute, DType, Via};
 use tgemm_vendor::gpu::blaslt::read::class_of;
 
 use super::hook;
+use crate::cache::{Key, alignment_bits};
 use crate::product::{Matrix, Product};
 use crate::real::Real;
-use crate::seen::{self, Seen};
+use crate::seen::{self, How, Seen};
 use crate::state::Shim;
 
 /// `CblasRowMajor` and `CblasColMajor` of `enum CBLAS_LAYOUT`.
@@ -58,7 +59,23 @@ fn look(shim: &'static Shim, real: &Real, on: &Arguments) -> Option<Seen> {
     if on.sizes.contains(&0) {
         return None;
     }
-    seen::look(shim, product(on).and_then(|product| product.call()), Via::Blas, None, real.library(|_| None), None)
+    let key = on.key(real.address()?);
+    seen::look_cached(shim, key, None, || {
+        let how = How { via: Via::Blas, workspace_bytes_max: None, library: real.library(|_| None), capture: None };
+        (product(on).and_then(|product| product.call()), how)
+    })
+}
+
+impl Arguments {
+    /// The call as the cache knows it. The function tells the type.
+    fn key(&self, function: usize) -> Option<Key> {
+        let [m, n, k] = self.sizes;
+        let [a, b, c] = self.matrices;
+        let [alpha, beta] = self.factors.map(class_of);
+        let [op_a, op_b] = self.ops;
+        let numbers = [self.layout, op_a, op_b, alpha as i32, beta as i32, alignment_bits([a.at, b.at, c.at]), 0, 0];
+        Key::new(function, [m, n, k, a.ld, b.ld, c.ld], numbers, 1, [0; 3])
+    }
 }
 
 macro_rules! gemm {
@@ -67,7 +84,7 @@ macro_rules! gemm {
             fn $name(
                 layout: i32, op_a: i32, op_b: i32, m: $int, n: $int, k: $int, alpha: $real, a: *const c_void, lda: $int,
                 b: *const c_void, ldb: $int, beta: $real, c: *mut c_void, ldc: $int,
-            ) -> (), |shim, real| look(shim, real, &Arguments {
+            ) -> (), |shim, real, _in_place| look(shim, real, &Arguments {
                 layout,
                 ops: [op_a, op_b],
                 sizes: [i64::from(m), i64::from(n), i64::from(k)],

@@ -11,7 +11,7 @@ use tgemm_vendor::gpu::blaslt::read::class_of;
 use super::cblas::compute_of;
 use super::hook;
 use crate::product::{Matrix, Product};
-use crate::seen;
+use crate::seen::{self, How};
 
 /// The operation behind a character.
 fn op(letter: u8) -> Option<Op> {
@@ -29,7 +29,7 @@ macro_rules! gemm {
                 op_a: *const c_char, op_b: *const c_char, m: *const $int, n: *const $int, k: *const $int, alpha: *const $real,
                 a: *const c_void, lda: *const $int, b: *const c_void, ldb: *const $int, beta: *const $real, c: *mut c_void,
                 ldc: *const $int, op_a_bytes: usize, op_b_bytes: usize,
-            ) -> (), |shim, real| {
+            ) -> (), |shim, real, _in_place| {
                 // SAFETY: Fortran passes the address of every argument.
                 let (ops, sizes, lds, factors) = unsafe {
                     (
@@ -55,7 +55,7 @@ macro_rules! gemm {
                     }
                     _ => None,
                 };
-                seen::look(shim, call, Via::Blas, None, real.library(|_| None), None)
+                seen::look(shim, call, How { via: Via::Blas, workspace_bytes_max: None, library: real.library(|_| None), capture: None })
             };
         )*}
     };

@@ -6,12 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tgemm_db::blas::{Call, Op};
 use tgemm_db::problem::Scalar;
 use tgemm_db::{Compute, DType};
+use tgemm_kernels::Operands;
 use tgemm_vendor::gpu::blaslt::read::class_of;
 use tgemm_vendor::gpu::{Dialect, Handle, numbers};
 
+use crate::apply::{Launch, factors};
+use crate::cache::{Key, alignment_bits};
 use crate::captures::{self, Capture};
 use crate::product::{Matrix, Product};
 use crate::real::Beside;
+use crate::shadow::Shadow;
 
 /// Questions that a library answers about a handle of its own.
 pub struct Facts {
@@ -22,6 +26,16 @@ pub struct Facts {
     /// Which arithmetic is allowed? cuBLAS only.
     pub math_mode: Option<Beside>,
 }
+
+/// `CUBLAS_COMPUTE_32F`, `HIPBLAS_COMPUTE_32F`, and the data type that stands for it in rocBLAS.
+const COMPUTE_32F_CUDA: i32 = 68;
+const COMPUTE_32F_HIP: i32 = 2;
+const R_32F_HIP: i32 = 151;
+/// `CUDA_R_32F`, `HIP_R_32F`.
+const R_32F: i32 = 0;
+
+/// What lies so little above a local of ours is the stack of the callers: no device memory has addresses of the host's.
+const STACK_BYTES_NEAR: usize = 64 << 10;
 
 type Ask<T> = unsafe extern "C" fn(Handle, *mut T) -> i32;
 
@@ -38,13 +52,26 @@ unsafe fn ask<T: Default>(question: &Beside, neighbour: usize, handle: Handle) -
 }
 
 impl Facts {
-    /// Are the factors of a call on `handle` on the host?
+    /// Are the factors of a call on `handle` on the host? Where they are on this thread's stack, as nearly always, the
+    /// library need not be asked, which would cost more than all the rest.
     ///
     /// # Safety
     /// The handle is of the library that holds the code at `neighbour`, whose questions these are.
-    pub unsafe fn are_factors_on_host(&self, neighbour: usize, handle: Handle) -> bool {
+    #[inline]
+    pub unsafe fn are_factors_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
+        let here = 0u8;
+        let is_near = |at: *const c_void| (at as usize).wrapping_sub(&raw const here as usize) < STACK_BYTES_NEAR;
         // SAFETY: the contract of this function.
-        unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
+        factors.into_iter().all(is_near) || unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
+    }
+
+    /// Where launches on `handle` go.
+    ///
+    /// # Safety
+    /// As [`Facts::are_factors_on_host`].
+    pub unsafe fn stream(&self, neighbour: usize, handle: Handle) -> Option<Handle> {
+        // SAFETY: the contract of this function.
+        unsafe { ask::<usize>(&self.stream, neighbour, handle) }.map(|stream| stream as Handle)
     }
 
     /// The capture that a call on `handle` goes into.
@@ -147,6 +174,8 @@ pub struct Words {
     pub dtype: fn(i32) -> Option<DType>,
     /// The type of sums.
     pub compute: fn(i32) -> Option<Compute>,
+    /// The status of an execution that failed.
+    pub failed_status: i32,
 }
 
 /// What cuBLAS' numbers mean.
@@ -154,6 +183,7 @@ pub const CUDA: Words = Words {
     dialect: Dialect::Cuda,
     dtype: numbers::dtype_of,
     compute: |number| numbers::compute_of(Dialect::Cuda, number),
+    failed_status: CUDA_EXECUTION_FAILED,
 };
 
 /// `rocblas_datatype`, and `hipblasDatatype_t` before ROCm 7; their ranges and that of `hipDataType` do not meet.
@@ -180,8 +210,17 @@ fn compute_of_hip(number: i32) -> Option<Compute> {
     }
 }
 
-/// What the numbers of hipBLAS and rocBLAS mean.
-pub const HIP: Words = Words { dialect: Dialect::Hip, dtype: dtype_of_hip, compute: compute_of_hip };
+/// What the numbers of hipBLAS mean.
+pub const HIP: Words =
+    Words { dialect: Dialect::Hip, dtype: dtype_of_hip, compute: compute_of_hip, failed_status: HIP_EXECUTION_FAILED };
+
+/// What the numbers of rocBLAS mean: as hipBLAS', but for `rocblas_status_internal_error`.
+pub const ROCBLAS: Words = Words { failed_status: 6, ..HIP };
+
+/// `CUBLAS_STATUS_EXECUTION_FAILED`.
+pub const CUDA_EXECUTION_FAILED: i32 = 13;
+/// `HIPBLAS_STATUS_EXECUTION_FAILED`.
+pub const HIP_EXECUTION_FAILED: i32 = 5;
 
 /// The class of the factor at `at`, of the type of the sums.
 ///
@@ -198,7 +237,67 @@ unsafe fn factor(at: *const c_void, compute: Compute) -> Scalar {
     }
 }
 
+/// Scratch memory that hosts gave to handles of cuBLAS, hipBLAS and rocBLAS: address and bytes.
+pub static WORKSPACES: Shadow = Shadow::new();
+
 impl Arguments {
+    /// Where the operands are, for a launch on `stream` with the workspace of `handle`; `None` where factors are elsewhere or
+    /// of another type.
+    ///
+    /// # Safety
+    /// Factors are readable if they are on the host.
+    pub unsafe fn launch(
+        &self,
+        words: &Words,
+        on_host: bool,
+        handle: Handle,
+        stream: Option<Handle>,
+    ) -> Option<Launch> {
+        if !on_host || (words.compute)(self.compute) != Some(Compute::F32) {
+            return None;
+        }
+        // SAFETY: the contract of this function.
+        let [alpha, beta] = unsafe { factors(self.factors[0], self.factors[1]) }?;
+        let [workspace, workspace_bytes] = WORKSPACES.get(handle as usize).unwrap_or_default();
+        let [(a, ..), (b, ..), (c, ..)] = self.matrices;
+        let io = Operands {
+            x: b,
+            w: a,
+            out: c.cast_mut(),
+            c,
+            alpha,
+            beta,
+            workspace: workspace as *mut c_void,
+            workspace_bytes: workspace_bytes as usize,
+            ..Operands::default()
+        };
+        Some(Launch { io, stream: stream?, failed_status: words.failed_status })
+    }
+
+    /// The call as the cache knows it; `None` where more than the arguments decides what it is.
+    ///
+    /// # Safety
+    /// Factors are readable if they are on the host.
+    #[inline]
+    pub unsafe fn key(&self, function: usize, on_host: bool) -> Option<Key> {
+        let [(a, a_type, lda, stride_a), (b, b_type, ldb, stride_b), (c, c_type, ldc, stride_c)] = self.matrices;
+        let [alpha, beta] = self.factors;
+        // Sums of other types have factors of other types; 32-bit operands may be rounded.
+        let is_plain = matches!(self.compute, COMPUTE_32F_CUDA | COMPUTE_32F_HIP | R_32F_HIP);
+        if !is_plain || !on_host || matches!(a_type, R_32F | R_32F_HIP) || alpha.is_null() || beta.is_null() {
+            return None;
+        }
+        // SAFETY: the contract of this function.
+        let [alpha, beta] = unsafe { [factor(alpha, Compute::F32), factor(beta, Compute::F32)] };
+        let [m, n, k] = self.sizes.map(i64::from);
+        let [op_a, op_b] = self.ops.map(|op| op & 0xff);
+        let is_odd = self.ops.iter().any(|op| op >> 8 != 0);
+        let bits = alignment_bits([a, b, c]);
+        let numbers = [a_type, b_type, c_type, self.compute, op_a | op_b << 8, alpha as i32, beta as i32, bits];
+        let extents = [m, n, k, lda.into(), ldb.into(), ldc.into()];
+        if is_odd { None } else { Key::new(function, extents, numbers, self.batch, [stride_a, stride_b, stride_c]) }
+    }
+
     /// Is there nothing to compute?
     pub fn is_empty(&self) -> bool {
         self.sizes.contains(&0) || self.batch == 0

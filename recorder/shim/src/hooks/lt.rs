@@ -6,17 +6,19 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-use tgemm_db::Via;
+use tgemm_db::{Compute, Via};
+use tgemm_kernels::Operands;
 use tgemm_vendor::gpu::blaslt::Table;
-use tgemm_vendor::gpu::blaslt::read::Arguments;
+use tgemm_vendor::gpu::blaslt::read::{Arguments, Asked};
 use tgemm_vendor::gpu::{Dialect, Handle};
 use tgemm_vendor::load::{self, Candidate};
 
-use super::gpu::capture_of;
+use super::gpu::{CUDA_EXECUTION_FAILED, HIP_EXECUTION_FAILED, capture_of};
 use super::{cublas, hook};
+use crate::apply::{Launch, factors};
 use crate::captures;
 use crate::real::{self, Real};
-use crate::seen::{self, Seen};
+use crate::seen::{self, How, InPlace, Seen};
 use crate::shadow::Shadow;
 use crate::state::Shim;
 
@@ -55,21 +57,56 @@ fn hip_version(address: usize, handle: Handle) -> Option<String> {
 fn look(
     shim: &'static Shim,
     real: &Real,
+    in_place: &mut InPlace,
     (dialect, handle): (Dialect, Handle),
     on: &Arguments,
-    workspace_bytes: usize,
-    stream: usize,
+    (workspace, workspace_bytes): (*mut c_void, usize),
+    stream: Handle,
 ) -> Option<Seen> {
     let table = table(dialect, real)?;
     // SAFETY: the caller's own descriptors and factors, as the library takes them.
-    let asked = unsafe { table.read(dialect, on) };
+    let asked = unsafe { table.read(dialect, on) }.ok();
     let library = real.library(|at| match dialect {
         Dialect::Cuda => cublas::version(at, c"cublasLtGetProperty"),
         Dialect::Hip => hip_version(at, handle),
     });
-    let capture = if captures::any() { capture_of(dialect, stream) } else { None };
-    let call = asked.ok().map(|asked| asked.call);
-    seen::look(shim, call, Via::LtMatmul, Some(workspace_bytes as u64), library, capture)
+    let capture = if captures::any() { capture_of(dialect, stream as usize) } else { None };
+    let workspace_bytes_max = Some(workspace_bytes as u64);
+    let how = How { via: Via::LtMatmul, workspace_bytes_max, library, capture };
+    let seen = seen::look(shim, asked.map(|asked| asked.call), how)?;
+    if shim.applier.is_some() {
+        // SAFETY: as above.
+        let launch = asked.and_then(|asked| unsafe { operands(on, &asked, workspace, workspace_bytes) });
+        let failed_status = dialect.pick(HIP_EXECUTION_FAILED, CUDA_EXECUTION_FAILED);
+        *in_place = launch.map(|io| (dialect, Launch { io, stream, failed_status }));
+    }
+    Some(seen)
+}
+
+/// The operands of `on`; `None` where its factors are elsewhere, or of another type.
+///
+/// # Safety
+/// Factors are readable if they are on the host.
+unsafe fn operands(on: &Arguments, asked: &Asked, workspace: *mut c_void, workspace_bytes: usize) -> Option<Operands> {
+    if !asked.factors_on_host || !matches!(asked.call.compute, Compute::F32 | Compute::Tf32) {
+        return None;
+    }
+    // SAFETY: factors of these sums are 32-bit numbers, and on the host.
+    let [alpha, beta] = unsafe { factors(on.alpha, on.beta) }?;
+    let [a, b, c, d] = on.matrices;
+    Some(Operands {
+        x: b,
+        w: a,
+        bias: asked.bias,
+        w_scale: asked.scales[0],
+        x_scale: asked.scales[1],
+        c,
+        out: d.cast_mut(),
+        alpha,
+        beta,
+        workspace,
+        workspace_bytes,
+    })
 }
 
 macro_rules! matmul {
@@ -80,7 +117,7 @@ macro_rules! matmul {
                 b: *const c_void, b_layout: Handle, beta: *const c_void, c: *const c_void, c_layout: Handle,
                 d: *mut c_void, d_layout: Handle, algo: *const c_void, workspace: *mut c_void, workspace_bytes: usize,
                 stream: Handle,
-            ) -> i32, |shim, real| {
+            ) -> i32, |shim, real, in_place| {
                 let on = Arguments {
                     desc,
                     layouts: [a_layout, b_layout, c_layout, d_layout],
@@ -89,7 +126,7 @@ macro_rules! matmul {
                     beta,
                     compute: $compute(desc),
                 };
-                look(shim, real, (Dialect::$dialect, handle), &on, workspace_bytes, stream as usize)
+                look(shim, real, in_place, (Dialect::$dialect, handle), &on, (workspace, workspace_bytes), stream)
             };
         )*}
     };
@@ -97,13 +134,13 @@ macro_rules! matmul {
 
 matmul! {
     cublasLtMatmul, Cuda, |_: Handle| None;
-    hipblasLtMatmul, Hip, |desc: Handle| COMPUTE_TYPES.get(desc as usize).map(|number| number as i32);
+    hipblasLtMatmul, Hip, |desc: Handle| COMPUTE_TYPES.get(desc as usize).map(|[number, _]| number as i32);
 }
 
 super::watch! {
     fn hipblasLtMatmulDescCreate(desc: *mut Handle, compute: i32, scale: i32) -> i32, || {
         // SAFETY: the library has just written it.
-        COMPUTE_TYPES.set(unsafe { *desc } as usize, compute as u32);
+        COMPUTE_TYPES.set(unsafe { *desc } as usize, [compute as u64, 0]);
     };
     fn hipblasLtMatmulDescDestroy(desc: Handle) -> i32, || COMPUTE_TYPES.forget(desc as usize);
 }

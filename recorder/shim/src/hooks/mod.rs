@@ -1,7 +1,8 @@
 //! The hooked functions, a file a library.
 //!
-//! A hook does the same everywhere: with nothing to do it calls the real function; else it looks at the arguments, calls the
-//! real function, and counts the call if that was taken. Arguments are passed on as they came, and so is the status.
+//! A hook does the same everywhere: with nothing to do it calls the real function; else it looks at the arguments, runs a
+//! choice if there is one for them, or calls the real function, and counts the call if that was taken. Arguments are passed on
+//! as they came, and so is the status.
 
 pub mod cblas;
 pub mod cublas;
@@ -12,8 +13,13 @@ pub mod hipblas;
 pub mod lt;
 pub mod rocblas;
 
+use crate::apply::Launched;
+
 /// What a hooked function returns.
 pub trait Answer: Copy {
+    /// The answer of a choice that ran in the call's place.
+    fn of(launched: Launched) -> Self;
+
     /// Was the call taken?
     fn is_taken(self) -> bool;
 
@@ -23,6 +29,10 @@ pub trait Answer: Copy {
 }
 
 impl Answer for i32 {
+    fn of(launched: Launched) -> i32 {
+        launched.status()
+    }
+
     #[inline]
     fn is_taken(self) -> bool {
         self == 0
@@ -35,6 +45,8 @@ impl Answer for i32 {
 }
 
 impl Answer for () {
+    fn of(_: Launched) {}
+
     #[inline]
     fn is_taken(self) -> bool {
         true
@@ -63,11 +75,11 @@ macro_rules! real {
 }
 pub(crate) use real;
 
-/// Defines a hooked function. The expression after `sees` gives `Option<Seen>` from the shim, the [`Real`](crate::real::Real)
-/// and the arguments; it may neither write to what they point to nor keep it.
+/// Defines a hooked function. The expression gives `Option<Seen>` from the shim, the [`Real`](crate::real::Real) and the
+/// arguments, and where choices are applied fills in the operands; it may neither write to what arguments point to nor keep it.
 macro_rules! hook {
     ($(
-        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, |$shim:ident, $real:ident| $sees:expr;
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, |$shim:ident, $real:ident, $in_place:ident| $sees:expr;
     )*) => {$(
         #[doc = concat!("`", stringify!($name), "`, hooked.")]
         ///
@@ -91,16 +103,24 @@ macro_rules! hook {
                 // SAFETY: the caller's own arguments.
                 return unsafe { function($($arg),*) };
             };
+            let mut in_place: $crate::seen::InPlace = None;
             let seen = $crate::state::decide(|$shim| {
-                let $real = real;
+                let ($real, $in_place) = (real, &mut in_place);
                 $sees
             });
-            // SAFETY: the caller's own arguments.
-            let answer = unsafe { function($($arg),*) };
+            let launched = match (&seen, &in_place) {
+                (Some(seen), Some(in_place)) => $crate::state::guarded(|| seen.apply(in_place)),
+                _ => None,
+            };
+            let answer = match launched {
+                Some(launched) => <$ret as $crate::hooks::Answer>::of(launched),
+                // SAFETY: the caller's own arguments.
+                None => unsafe { function($($arg),*) },
+            };
             if let Some(seen) = seen
                 && $crate::hooks::Answer::is_taken(answer)
             {
-                $crate::state::decide(|_| Some(seen.count()));
+                $crate::state::guarded(|| Some(seen.count()));
             }
             answer
         }

@@ -4,12 +4,14 @@ use std::ffi::{c_char, c_void};
 
 use tgemm_db::Via;
 use tgemm_db::problem::Scalar;
+use tgemm_kernels::Operands;
 use tgemm_vendor::gpu::{Dialect, Handle};
 
-use super::gpu::{Arguments, Facts, HIP};
+use super::gpu::{Arguments, Facts, ROCBLAS, WORKSPACES};
 use super::hook;
+use crate::apply::Launch;
 use crate::real::{self, Beside, Real};
-use crate::seen::{self, Seen};
+use crate::seen::{self, How, InPlace, Seen};
 use crate::state::Shim;
 
 static FACTS: Facts = Facts {
@@ -34,6 +36,7 @@ fn version(address: usize) -> Option<String> {
 fn look(
     shim: &'static Shim,
     real: &Real,
+    in_place: &mut InPlace,
     handle: Handle,
     on: &Arguments,
     old: (*const c_void, i32, i32, i64),
@@ -43,9 +46,9 @@ fn look(
     }
     let at = real.address()?;
     // SAFETY: the caller's own handle and factors, as the library takes them.
-    let (call, capture) = unsafe {
-        let on_host = FACTS.are_factors_on_host(at, handle);
-        (on.call(&HIP, on_host, || false), FACTS.capture(Dialect::Hip, at, handle))
+    let (on_host, call, capture) = unsafe {
+        let on_host = FACTS.are_factors_on_host(at, handle, on.factors);
+        (on_host, on.call(&ROCBLAS, on_host, || false), FACTS.capture(Dialect::Hip, at, handle))
     };
     let call = call.and_then(|mut call| {
         let (at, dtype, ld, stride) = on.matrices[2];
@@ -54,7 +57,22 @@ fn look(
         call.in_place = call.beta == Scalar::Zero || old.0 == at;
         (call.beta == Scalar::Zero || is_alike).then_some(call)
     });
-    seen::look(shim, call, Via::RocblasGemmEx, None, real.library(version), capture)
+    let library = real.library(version);
+    let seen = seen::look(shim, call, How { via: Via::RocblasGemmEx, workspace_bytes_max: None, library, capture })?;
+    if shim.applier.is_some() {
+        // SAFETY: as above.
+        let launch = unsafe { on.launch(&ROCBLAS, on_host, handle, FACTS.stream(at, handle)) };
+        let with_old = |launch: Launch| Launch { io: Operands { c: old.0, ..launch.io }, ..launch };
+        *in_place = launch.map(|launch| (Dialect::Hip, with_old(launch)));
+    }
+    Some(seen)
+}
+
+super::watch! {
+    fn rocblas_set_workspace(handle: Handle, workspace: *mut c_void, bytes: usize) -> i32, || {
+        WORKSPACES.set(handle as usize, [workspace as u64, bytes as u64]);
+    };
+    fn rocblas_destroy_handle(handle: Handle) -> i32, || WORKSPACES.forget(handle as usize);
 }
 
 hook! {
@@ -63,7 +81,7 @@ hook! {
         a: *const c_void, a_type: i32, lda: i32, b: *const c_void, b_type: i32, ldb: i32,
         beta: *const c_void, c: *const c_void, c_type: i32, ldc: i32, d: *mut c_void, d_type: i32, ldd: i32,
         compute: i32, algo: i32, solution_index: i32, flags: u32,
-    ) -> i32, |shim, real| {
+    ) -> i32, |shim, real, in_place| {
         let on = Arguments {
             ops: [op_a, op_b],
             sizes: [m, n, k],
@@ -72,7 +90,7 @@ hook! {
             compute,
             factors: [alpha, beta],
         };
-        look(shim, real, handle, &on, (c, c_type, ldc, 0))
+        look(shim, real, in_place, handle, &on, (c, c_type, ldc, 0))
     };
 
     fn rocblas_gemm_strided_batched_ex(
@@ -81,7 +99,7 @@ hook! {
         beta: *const c_void, c: *const c_void, c_type: i32, ldc: i32, stride_c: i64,
         d: *mut c_void, d_type: i32, ldd: i32, stride_d: i64,
         batch: i32, compute: i32, algo: i32, solution_index: i32, flags: u32,
-    ) -> i32, |shim, real| {
+    ) -> i32, |shim, real, in_place| {
         let on = Arguments {
             ops: [op_a, op_b],
             sizes: [m, n, k],
@@ -90,6 +108,6 @@ hook! {
             compute,
             factors: [alpha, beta],
         };
-        look(shim, real, handle, &on, (c, c_type, ldc, stride_c))
+        look(shim, real, in_place, handle, &on, (c, c_type, ldc, stride_c))
     };
 }

@@ -36,6 +36,9 @@ table! {
     fn stream_create = "cuStreamCreate" (place: usize, flags: u32);
     fn stream_synchronize = "cuStreamSynchronize" (stream: usize);
     fn stream_destroy = "cuStreamDestroy_v2" (stream: usize);
+    fn stream_capture_info = "cuStreamGetCaptureInfo_v2" (
+        stream: usize, status: usize, id: usize, graph: usize, needs: usize, needs_len: usize,
+    );
     fn stream_is_capturing = "cuStreamIsCapturing" (stream: usize, place: usize);
     fn event_create = "cuEventCreate" (place: usize, flags: u32);
     fn event_record = "cuEventRecord" (event: usize, stream: usize);
@@ -46,6 +49,11 @@ table! {
     fn capture_begin = "cuStreamBeginCapture_v2" (stream: usize, mode: i32);
     fn capture_end = "cuStreamEndCapture" (stream: usize, place: usize);
     fn graph_instantiate = "cuGraphInstantiateWithFlags" (place: usize, graph: usize, flags: u64);
+    fn graph_clone = "cuGraphClone" (place: usize, graph: usize);
+    fn graph_nest = "cuGraphAddChildGraphNode" (
+        place: usize, graph: usize, needs: usize, needs_len: usize, child: usize,
+    );
+    fn exec_update = "cuGraphExecUpdate_v2" (exec: usize, graph: usize, result: usize);
     fn graph_launch = "cuGraphLaunch" (exec: usize, stream: usize);
     fn exec_destroy = "cuGraphExecDestroy" (exec: usize);
     fn graph_destroy = "cuGraphDestroy" (graph: usize);

@@ -43,6 +43,19 @@ exports! { hip_call;
         }
     }
 
+    fn hipStreamGetCaptureInfo(stream: usize, status: Out<i32>, id: Out<u64>) |double| {
+        match double.host() {
+            Ok(mut host) => {
+                let (now, number) = host.capture_info(stream)?;
+                if let Some(number) = number {
+                    id.put(number);
+                }
+                put(&status, now)
+            }
+            Err(cuda) => cuda.enter()?.stream_capture_info(stream, status.address(), id.address(), 0, 0, 0),
+        }
+    }
+
     fn hipDeviceSynchronize() |double| {
         match double.host() {
             Ok(mut host) => host.synchronize_all(),
@@ -123,6 +136,42 @@ exports! { hip_call;
             Ok(mut host) => put(&place, host.graph_instantiate(graph)?),
             Err(cuda) => cuda.enter()?.graph_instantiate(place.address(), graph, 0),
         }
+    }
+
+    fn hipGraphInstantiateWithFlags(place: Out<usize>, graph: usize, flags: u64) |double| {
+        match double.host() {
+            Ok(mut host) => put(&place, host.graph_instantiate(graph)?),
+            Err(cuda) => cuda.enter()?.graph_instantiate(place.address(), graph, flags),
+        }
+    }
+
+    fn hipGraphClone(place: Out<usize>, graph: usize) |double| {
+        match double.host() {
+            Ok(mut host) => put(&place, host.graph_clone(graph)?),
+            Err(cuda) => cuda.enter()?.graph_clone(place.address(), graph),
+        }
+    }
+
+    fn hipGraphAddChildGraphNode(place: Out<usize>, graph: usize, needs: usize, needs_len: usize, child: usize) |double| {
+        match double.host() {
+            Ok(mut host) => put(&place, host.graph_nest(graph, child)?),
+            Err(cuda) => cuda.enter()?.graph_nest(place.address(), graph, needs, needs_len, child),
+        }
+    }
+
+    fn hipGraphExecUpdate(exec: usize, graph: usize, node: Out<usize>, result: Out<i32>) |double| {
+        let updated = match double.host() {
+            Ok(mut host) => host.exec_update(exec, graph),
+            Err(cuda) => {
+                // `CUgraphExecUpdateResultInfo`: the result and two nodes.
+                let mut told = [0usize; 3];
+                cuda.enter()?.exec_update(exec, graph, told.as_mut_ptr() as usize)
+            }
+        };
+        node.put(0);
+        // `hipGraphExecUpdateSuccess`, `hipGraphExecUpdateError`.
+        result.put(i32::from(updated.is_err()));
+        updated
     }
 
     fn hipGraphLaunch(exec: usize, stream: usize) |double| {

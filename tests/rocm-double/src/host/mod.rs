@@ -85,6 +85,8 @@ pub struct Host {
     trace: Trace,
     next_handle: usize,
     launches: u64,
+    /// How many were begun.
+    captures: u64,
     launch_gap_us: f64,
     replay_gap_us: f64,
     /// The error that has taken the device from this process.
@@ -106,6 +108,7 @@ impl Host {
             trace,
             next_handle: 0x1000,
             launches: 0,
+            captures: 0,
             launch_gap_us: script.launch_gap_us,
             replay_gap_us: script.replay_gap_us,
             lost: None,

@@ -13,6 +13,8 @@ const CAPTURE_INVALIDATED: i32 = 901;
 const CAPTURE_IMPLICIT: i32 = 906;
 const CAPTURED_EVENT: i32 = 907;
 const CAPTURE_WRONG_THREAD: i32 = 908;
+/// `hipErrorGraphExecUpdateFailure`.
+const EXEC_UPDATE_FAILED: i32 = 910;
 /// `hipErrorNotReady`.
 const NOT_READY: i32 = 600;
 
@@ -35,6 +37,8 @@ pub struct Stream {
 #[derive(Debug)]
 struct Capture {
     mode: i32,
+    /// None other of this process has it.
+    id: u64,
     thread: ThreadId,
     nodes: Vec<Work>,
     is_valid: bool,
@@ -84,6 +88,12 @@ impl Host {
     /// 0 no, 1 yes, 2 yes but spoilt.
     pub fn capture_status(&mut self, stream: usize) -> Result<i32, i32> {
         Ok(self.stream(stream)?.capture.as_ref().map_or(0, |capture| if capture.is_valid { 1 } else { 2 }))
+    }
+
+    /// As above, and the number of the capture.
+    pub fn capture_info(&mut self, stream: usize) -> Result<(i32, Option<u64>), i32> {
+        let id = self.stream(stream)?.capture.as_ref().map(|capture| capture.id);
+        Ok((self.capture_status(stream)?, id))
     }
 
     /// Spoils the capture of a stream.
@@ -216,11 +226,13 @@ impl Host {
         if named(stream) == 0 {
             return Err(CAPTURE_UNSUPPORTED);
         }
+        let id = self.captures + 1;
         let on = self.stream(stream)?;
         if on.capture.is_some() {
             return Err(ILLEGAL_STATE);
         }
-        on.capture = Some(Capture { mode, thread: thread::current().id(), nodes: Vec::new(), is_valid: true });
+        on.capture = Some(Capture { mode, id, thread: thread::current().id(), nodes: Vec::new(), is_valid: true });
+        self.captures = id;
         Ok(())
     }
 
@@ -246,6 +258,32 @@ impl Host {
         let handle = self.handle();
         self.execs.insert(handle, nodes);
         Ok(handle)
+    }
+
+    pub fn graph_clone(&mut self, graph: usize) -> Result<usize, i32> {
+        let nodes = self.graphs.get(&graph).cloned().ok_or(INVALID_VALUE)?;
+        let handle = self.handle();
+        self.graphs.insert(handle, nodes);
+        Ok(handle)
+    }
+
+    /// Puts all of `child` behind what `graph` holds; a handle of it.
+    pub fn graph_nest(&mut self, graph: usize, child: usize) -> Result<usize, i32> {
+        let inner = self.graphs.get(&child).cloned().ok_or(INVALID_VALUE)?;
+        let outer = self.graphs.get_mut(&graph).ok_or(INVALID_VALUE)?;
+        Arc::make_mut(outer).extend_from_slice(&inner);
+        Ok(self.handle())
+    }
+
+    /// Brings an executable up to `graph`. A graph of another number of nodes does not fit.
+    pub fn exec_update(&mut self, exec: usize, graph: usize) -> Answer {
+        let nodes = self.graphs.get(&graph).cloned().ok_or(INVALID_VALUE)?;
+        let have = self.execs.get_mut(&exec).ok_or(INVALID_VALUE)?;
+        if have.len() != nodes.len() {
+            return Err(EXEC_UPDATE_FAILED);
+        }
+        *have = nodes;
+        Ok(())
     }
 
     pub fn graph_destroy(&mut self, graph: usize) -> Answer {
