@@ -24,6 +24,7 @@ pub mod rotation;
 pub mod scales;
 pub mod scan;
 mod set;
+mod slab;
 mod verify;
 mod zone;
 

@@ -10,6 +10,7 @@ use super::data::{Data, Matrix};
 use super::float::Float;
 use super::layout::{Grid, Layout, Layouts};
 use super::scan::{GUARD_BYTE, UNWRITTEN_BYTE, fold};
+use super::slab::Slab;
 use super::zone::Zone;
 use crate::{Cell, Context, Error, Operands, Survey, Surveyed};
 
@@ -35,6 +36,9 @@ pub(super) struct OperandSet {
     scales: Option<(Zone, Zone)>,
     weights: Vec<Zone>,
     outputs: Vec<Output>,
+    /// What copies beyond the first are pieces of.
+    weights_slab: Slab,
+    outputs_slab: Slab,
 }
 
 /// `values` in memory of their own, aligned as the allocator does.
@@ -103,6 +107,8 @@ impl OperandSet {
                 .transpose()?,
             weights: Vec::new(),
             outputs: Vec::new(),
+            weights_slab: Slab::default(),
+            outputs_slab: Slab::default(),
         };
         set.grow_weights(context, data, 1)?;
         set.grow_outputs(context, data, 1)?;
@@ -142,6 +148,8 @@ impl OperandSet {
     pub(super) fn shrink(&mut self, copies: usize) {
         self.weights.truncate(copies.max(1));
         self.outputs.truncate(copies.max(1));
+        self.weights_slab.clear();
+        self.outputs_slab.clear();
     }
 
     /// Makes `copies` of the weights.
@@ -149,7 +157,8 @@ impl OperandSet {
         while self.weights.len() < copies {
             let zone = match self.weights.first() {
                 Some(first) => {
-                    let mut zone = Zone::new(context, data.w.stored_bytes(), 0, self.shift)?;
+                    let (slab, wanted) = (&mut self.weights_slab, copies - self.weights.len());
+                    let mut zone = Zone::one_of(context, slab, wanted, data.w.stored_bytes(), 0, self.shift)?;
                     zone.copy_from(context, first)?;
                     zone
                 }
@@ -166,7 +175,8 @@ impl OperandSet {
             let size = self.element_bytes()?;
             let row_bytes = self.site.ldo() as usize * size;
             let guard = (4 * row_bytes).clamp(GUARD_BYTES_MIN, GUARD_BYTES_MAX).next_multiple_of(64);
-            let out = Zone::new(context, self.layout.elements() * size, guard, self.shift)?;
+            let (slab, wanted) = (&mut self.outputs_slab, copies - self.outputs.len());
+            let out = Zone::one_of(context, slab, wanted, self.layout.elements() * size, guard, self.shift)?;
             let c = match &data.c {
                 Some(c) if has_own_c(&self.site) => Some(stored(context, c, self.shift)?),
                 _ => None,

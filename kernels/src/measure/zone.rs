@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 
 use super::scan::GUARD_BYTE;
+use super::slab::Slab;
 use crate::{Buffer, Cell, Context, Error, Survey, Surveyed};
 
 /// Bytes moved between host and device at once.
@@ -20,9 +21,21 @@ pub(super) struct Zone {
 impl Zone {
     /// Memory for `bytes` bytes, `shift` bytes past the allocator's alignment; `guard` is a multiple of 64.
     pub(super) fn new(context: &dyn Context, bytes: usize, guard: usize, shift: usize) -> Result<Zone, Error> {
+        Zone::one_of(context, &mut Slab::default(), 1, bytes, guard, shift)
+    }
+
+    /// As [`Zone::new`], as a piece of `slab`, of which `wanted` alike are to come.
+    pub(super) fn one_of(
+        context: &dyn Context,
+        slab: &mut Slab,
+        wanted: usize,
+        bytes: usize,
+        guard: usize,
+        shift: usize,
+    ) -> Result<Zone, Error> {
         let total = bytes.checked_add(2 * guard + shift);
         let too_large = || Error::OutOfMemory { bytes: u64::MAX, what: "operands" };
-        let buffer = context.alloc(total.ok_or_else(too_large)?.max(1))?;
+        let buffer = slab.take(context, total.ok_or_else(too_large)?.max(1), wanted)?;
         Ok(Zone { buffer, offset: guard + shift, bytes, guard })
     }
 

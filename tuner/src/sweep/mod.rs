@@ -5,9 +5,9 @@ pub mod contest;
 mod disturbances;
 mod lane;
 mod look;
-pub mod patience;
+mod patience;
 pub mod review;
-mod session;
+pub mod session;
 
 use std::time::Duration;
 
