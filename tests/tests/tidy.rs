@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tgemm-recorder", &["tgemm-db"]),
     ("tgemm-shim", &["tgemm-db", "tgemm-vendor", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
     ("tgemm-decode", &["tgemm-db", "tgemm-configs", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
+    ("tgemm-capi", &["tgemm-db", "tgemm-lookup", "tgemm-recorder"]),
     (
         "tgemm-tuner",
         &[

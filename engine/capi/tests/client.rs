@@ -1,0 +1,208 @@
+//! `client.c` is compiled as an engine would be, linked in each way that there is, and run; under valgrind where that is.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use tgemm_db::choice::Ratio;
+use tgemm_db::format::{read_untuned, tuned};
+use tgemm_db::{
+    Build, Choice, DType, Device, Numerics, Params, Problem, Recorded, Site, Solution, Vendor, Verdict, Via, WeightForm,
+};
+
+const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The folder that cargo built both libraries into. It builds none for the tests of their crate, so it is asked to.
+fn built() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        // target/debug/deps/client-0123: the folder of a profile is named after it, but for one.
+        let folder = test.parent().and_then(Path::parent).expect("a build folder");
+        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+            Some("debug") => "dev",
+            Some(name) => name,
+            None => panic!("{}: no build folder", folder.display()),
+        };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--locked", "-p", "tgemm-capi", "--lib", "--profile", profile, "--target-dir"]);
+        cargo.arg(folder.parent().unwrap()).current_dir(FOLDER).stdin(Stdio::null());
+        good(cargo.output().expect("cargo starts"), "cargo build");
+        folder.to_owned()
+    })
+}
+
+fn good(output: Output, what: &str) -> String {
+    let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{what}: {}\n{said}\n{complaint}", output.status);
+    said.into_owned()
+}
+
+/// Is there such a program? If not, says what is left out.
+fn has(program: &str, without: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let found = found.is_ok_and(|status| status.success());
+    if !found {
+        eprintln!("skipped: no {program} is here{without}");
+    }
+    found
+}
+
+/// How a client is made.
+#[derive(Clone, Copy, Debug)]
+enum Made {
+    Dynamic,
+    Static,
+    Cpp,
+}
+
+/// Compiles the client into `folder`.
+fn compiled(folder: &Path, made: Made) -> PathBuf {
+    let client = folder.join("client");
+    let (compiler, language): (&str, &[&str]) = match made {
+        Made::Cpp => ("c++", &["-std=c++11", "-x", "c++"]),
+        _ => ("cc", &["-std=c99"]),
+    };
+    let mut command = Command::new(compiler);
+    command.args(language).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]);
+    command.arg("-I").arg(format!("{FOLDER}/include")).arg(format!("{FOLDER}/tests/client.c"));
+    command.args(["-x", "none", "-o"]).arg(&client);
+    match made {
+        Made::Static => {
+            // What Rust's standard library needs on Linux: `cargo rustc -- --print native-static-libs`.
+            command.arg(built().join("libtgemm.a")).args(["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]);
+        }
+        _ => {
+            command.arg("-L").arg(built()).arg("-ltgemm").arg(format!("-Wl,-rpath,{}", built().display()));
+        }
+    }
+    good(command.output().unwrap(), &format!("{command:?}"));
+    client
+}
+
+fn choice(m: u32, params: Params) -> Choice {
+    Choice {
+        problem: Site::linear(64, 64, DType::Bf16).at(m).into(),
+        device: Device { memory_gib: Some(192), ..Device::named(Vendor::Amd, "gfx942", 304) }.into(),
+        solution: Solution {
+            build: Build { library: "hipblaslt".into(), version: "1.0".into(), revision: "abc".into() }.into(),
+            index: -123_456_789_012,
+            name: "Cijk_Alik_Bljk".into(),
+            params,
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 4096,
+            numerics: Numerics::Exact,
+            deterministic: Some(true),
+            graph_safe: None,
+        },
+        time_us: 12.5,
+        ratio: Ratio { estimate: 0.5, low: 0.25, high: 0.75 },
+        verdict: Verdict::Faster,
+        baselines: Vec::new(),
+        error_over_bound: 0.0,
+        err_ratio: 0.0,
+        pack_us: None,
+        count: 0,
+        tuned_at: String::new(),
+        origin: None,
+    }
+}
+
+/// Runs a client in a folder of its own by `runner` (a program before it, with arguments), and looks at what it wrote.
+fn run(made: Made, runner: &[&str], has_environment: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let params = Params::new().with("split_k", 4).with("wave", 2);
+    tuned::write(&path("tuned.csv"), &[choice(4, params), choice(16, Params::new())]).unwrap();
+    fs::write(path("broken"), "this is no table\n").unwrap();
+    let client = compiled(folder.path(), made);
+    let mut command = match runner {
+        [] => Command::new(client),
+        [program, arguments @ ..] => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(client);
+            command
+        }
+    };
+    command.arg(folder.path()).arg(path("tuned.csv")).arg(path("broken")).arg(env!("CARGO_PKG_VERSION"));
+    command.arg(if has_environment { "on" } else { "off" }).current_dir(folder.path()).stdin(Stdio::null());
+    for name in ["TGEMM_TUNE", "AITER_TUNE_GEMM", "TGEMM_UNTUNED", "TGEMM_DB", "LD_PRELOAD"] {
+        command.env_remove(name);
+    }
+    if has_environment {
+        command.env("TGEMM_TUNE", "1").env("TGEMM_UNTUNED", path("global.csv")).env("TGEMM_DB", path("tuned.csv"));
+    }
+    let said = good(command.output().unwrap(), &format!("{made:?} {runner:?}"));
+    assert!(said.ends_with(" checks\n"), "{said}");
+    look_at_recordings(folder.path(), has_environment);
+}
+
+fn rows(path: &Path) -> Vec<Recorded> {
+    let sheet = read_untuned(path).unwrap();
+    assert!(sheet.rejected.is_empty(), "{:?}", sheet.rejected);
+    tgemm_db::recording::merge(sheet.into_values())
+}
+
+fn look_at_recordings(folder: &Path, records: bool) {
+    let problem = |n: u32, m: u32| Problem::from(Site::linear(n, 64, DType::Bf16).at(m));
+    let bare = |n, m, count| Recorded { count, ..Recorded::bare(problem(n, m)) };
+    let captured =
+        Recorded { via: Via::LtMatmul, captured: true, workspace_bytes_max: Some(1 << 20), ..bare(64, 4, 5) };
+    assert_eq!(rows(&folder.join("untuned.csv")), [bare(64, 4, 2), captured]);
+    let mut misses = rows(&folder.join("misses.csv"));
+    misses.sort_by_key(|row| row.problem);
+    assert_eq!(misses, [bare(64, 4, 1), bare(65, 9, 1)]);
+    assert_eq!(folder.join("global.csv").exists(), records);
+    if records {
+        assert_eq!(rows(&folder.join("global.csv")), [bare(64, 77, 3)]);
+    }
+}
+
+#[test]
+fn exactly_what_the_header_declares_is_exported() {
+    if !has("nm", "") {
+        return;
+    }
+    let listed = Command::new("nm").args(["-D", "--defined-only"]).arg(built().join("libtgemm.so")).output().unwrap();
+    let listed = good(listed, "nm");
+    let exported: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    let header = fs::read_to_string(format!("{FOLDER}/include/tgemm.h")).unwrap();
+    let code = header.lines().filter(|line| !line.starts_with([' ', '/']));
+    let declared: BTreeSet<&str> = code
+        .filter_map(|line| line.split_once('('))
+        .filter_map(|(before, _)| before.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("tgemm_"))
+        .collect();
+    assert_eq!(exported, declared);
+}
+
+#[test]
+fn a_c_engine_links_the_shared_library() {
+    if has("cc", "") {
+        run(Made::Dynamic, &[], false);
+        run(Made::Dynamic, &[], true);
+    }
+}
+
+#[test]
+fn a_c_engine_links_the_static_library() {
+    if has("cc", "") {
+        run(Made::Static, &[], true);
+    }
+}
+
+#[test]
+fn a_cpp_engine_includes_the_same_header() {
+    if has("c++", "") {
+        run(Made::Cpp, &[], false);
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing() {
+    if has("cc", "") && has("valgrind", ": leaks and stray reads are not looked for") {
+        run(Made::Dynamic, &["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"], true);
+    }
+}
