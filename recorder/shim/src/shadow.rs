@@ -66,6 +66,11 @@ impl Shadow {
         None
     }
 
+    /// Forgets all handles, of which none is being set meanwhile.
+    pub fn clear(&self) {
+        self.handles.iter().for_each(|handle| handle.store(0, Ordering::Release));
+    }
+
     /// Forgets a handle that is freed.
     pub fn forget(&self, handle: usize) {
         for place in Shadow::places(handle) {
@@ -95,6 +100,10 @@ mod tests {
         shadow.set(4096 + 64 * 8, [5, 6]);
         assert_eq!(shadow.get(4096 + 64 * 8), Some([5, 6]), "given out again");
         assert_eq!(shadow.get(64), None);
+        shadow.clear();
+        assert!((4096..4096 + 64 * 200).step_by(64).all(|handle| shadow.get(handle).is_none()));
+        shadow.set(4096, [1, 2]);
+        assert_eq!(shadow.get(4096), Some([1, 2]));
     }
 
     #[test]

@@ -122,6 +122,9 @@ fn switch_off() {
 pub extern "C" fn tgemm_shim_pause(paused: i32) -> i32 {
     let is_on = catch_unwind(|| MODE.load(Ordering::Acquire) == PAUSED || shim().is_some()).unwrap_or(false);
     let (from, to) = if paused == 0 { (PAUSED, ON) } else { (ON, PAUSED) };
+    if paused == 0 {
+        crate::hooks::forget_handles();
+    }
     let _ = MODE.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
     i32::from(is_on)
 }

@@ -23,7 +23,7 @@ use crate::shadow::Shadow;
 use crate::state::Shim;
 
 /// `hipblasComputeType_t` by hipBLASLt descriptor.
-static COMPUTE_TYPES: Shadow = Shadow::new();
+pub(super) static COMPUTE_TYPES: Shadow = Shadow::new();
 
 /// The functions of the library that the host calls; one of each dialect in a process.
 static TABLES: [OnceLock<Option<Table>>; 2] = [const { OnceLock::new() }; 2];

@@ -15,6 +15,12 @@ pub mod rocblas;
 
 use crate::apply::Launched;
 
+/// Forgets what is known of handles: they may have been set up anew, or freed, without us.
+pub fn forget_handles() {
+    gpu::WORKSPACES.clear();
+    lt::COMPUTE_TYPES.clear();
+}
+
 /// What a hooked function returns.
 pub trait Answer: Copy {
     /// The answer of a choice that ran in the call's place.
