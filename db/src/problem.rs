@@ -163,6 +163,20 @@ word_enum! {
     }
 }
 
+impl Scalar {
+    /// The class of `factor`.
+    #[inline]
+    pub fn of(factor: f64) -> Scalar {
+        if factor == 0.0 {
+            Scalar::Zero
+        } else if factor == 1.0 {
+            Scalar::One
+        } else {
+            Scalar::Other
+        }
+    }
+}
+
 impl Trans {
     /// Is `x` stored as `[K,M]`?
     pub fn x(self) -> bool {

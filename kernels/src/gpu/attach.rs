@@ -3,7 +3,7 @@
 use tgemm_db::Environment;
 use tgemm_vendor::gpu::{Dialect, Installation, Runtime};
 
-use super::context::{builds, open_libraries, vars};
+use super::context::{environment, open_libraries};
 use super::{OpenError, device};
 use crate::Library;
 
@@ -18,7 +18,7 @@ pub struct Attached {
 /// # Errors
 /// There is none, or it has no device.
 pub fn runtime(dialect: Dialect) -> Result<Runtime, OpenError> {
-    Runtime::open(dialect, &mut Installation::default()).map_err(|absent| OpenError::NoRuntime { dialect, absent })
+    super::runtime(dialect, &mut Installation::default())
 }
 
 impl Attached {
@@ -29,15 +29,12 @@ impl Attached {
     /// There is no current device.
     pub fn to_current(dialect: Dialect) -> Result<Attached, OpenError> {
         let mut installation = Installation::default();
-        let runtime =
-            Runtime::open(dialect, &mut installation).map_err(|absent| OpenError::NoRuntime { dialect, absent })?;
+        let runtime = super::runtime(dialect, &mut installation)?;
         let failed = |ordinal: u32, why: String| OpenError::Failed { dialect, ordinal, why };
         let ordinal = runtime.current_device().map_err(|e| failed(0, e.to_string()))?;
         let device = device::describe(&runtime, ordinal).map_err(|e| failed(ordinal, e.to_string()))?;
         let (libraries, _) = open_libraries(dialect, &mut installation);
-        let driver = format!("{} {}", dialect.pick("HIP", "CUDA"), runtime.driver_version());
-        let environment = Environment { device, builds: builds(&libraries), driver, vars: vars(dialect) };
-        Ok(Attached { environment, libraries })
+        Ok(Attached { environment: environment(&runtime, device, &libraries), libraries })
     }
 
     /// Device and builds.

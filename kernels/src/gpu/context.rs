@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use tgemm_db::{Build, Environment};
+use tgemm_db::{Build, Device, Environment};
 use tgemm_vendor::gpu::find::Part;
 use tgemm_vendor::gpu::rtc::Rtc;
 use tgemm_vendor::gpu::{Current, Dialect, Handle, Installation, Runtime, blaslt::BlasLt};
@@ -64,8 +64,7 @@ impl GpuContext {
     /// Opens device `ordinal` of `dialect`. A library that cannot be opened is no error: see [`GpuContext::absent`].
     pub fn open(dialect: Dialect, ordinal: u32) -> Result<GpuContext, OpenError> {
         let mut installation = Installation::default();
-        let opened = Runtime::open(dialect, &mut installation);
-        let runtime = Arc::new(opened.map_err(|absent| OpenError::NoRuntime { dialect, absent })?);
+        let runtime = Arc::new(super::runtime(dialect, &mut installation)?);
         let why = |why: String| OpenError::Failed { dialect, ordinal, why };
         let count = runtime.device_count().map_err(|e| why(e.to_string()))?;
         if ordinal >= count {
@@ -77,12 +76,10 @@ impl GpuContext {
         let (libraries, mut absent) = open_libraries(dialect, &mut installation);
         let surveyor = open_surveyor(&runtime, ordinal, &mut installation, &mut absent);
         let watch = Watch::new(&runtime, ordinal);
-        let builds = builds(&libraries);
-        let driver = match watch.driver_version() {
-            Some(version) => format!("{version} ({} {})", dialect.pick("HIP", "CUDA"), runtime.driver_version()),
-            None => format!("{} {}", dialect.pick("HIP", "CUDA"), runtime.driver_version()),
-        };
-        let environment = Environment { device: described, builds, driver, vars: vars(dialect) };
+        let mut environment = environment(&runtime, described, &libraries);
+        if let Some(version) = watch.driver_version() {
+            environment.driver = format!("{version} ({})", environment.driver);
+        }
         Ok(GpuContext {
             environment,
             libraries,
@@ -116,11 +113,13 @@ impl GpuContext {
 
 type Opened = (Vec<Box<dyn Library>>, Vec<(String, String)>);
 
-/// The builds of `libraries`, as an environment lists them.
-pub(super) fn builds(libraries: &[Box<dyn Library>]) -> Vec<Build> {
+/// `device` with `libraries` on it, as far as the runtime knows.
+pub(super) fn environment(runtime: &Runtime, device: Device, libraries: &[Box<dyn Library>]) -> Environment {
+    let dialect = runtime.dialect();
     let mut builds: Vec<Build> = libraries.iter().map(|library| library.build().clone()).collect();
     builds.sort();
-    builds
+    let driver = format!("{} {}", dialect.pick("HIP", "CUDA"), runtime.driver_version());
+    Environment { device, builds, driver, vars: vars(dialect) }
 }
 
 /// Opens every library that can be on the current device; those that cannot, each with the reason.
@@ -169,7 +168,7 @@ pub fn kernel_vars(dialect: Dialect) -> &'static [&'static str] {
     dialect.pick(HIP_VARS, CUDA_VARS)
 }
 
-pub(super) fn vars(dialect: Dialect) -> BTreeMap<String, String> {
+fn vars(dialect: Dialect) -> BTreeMap<String, String> {
     let set = |name: &&str| Some(((*name).to_owned(), std::env::var_os(name)?.to_string_lossy().into_owned()));
     kernel_vars(dialect).iter().filter_map(set).collect()
 }

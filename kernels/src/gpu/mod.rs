@@ -78,11 +78,14 @@ pub fn open(dialect: Dialect, ordinal: u32) -> Result<GpuContext, OpenError> {
     GpuContext::open(dialect, ordinal)
 }
 
+/// The runtime of `dialect`.
+fn runtime(dialect: Dialect, installation: &mut Installation) -> Result<Runtime, OpenError> {
+    Runtime::open(dialect, installation).map_err(|absent| OpenError::NoRuntime { dialect, absent })
+}
+
 /// The devices of `dialect`, in the order of their ordinals; none of them is opened.
 pub fn devices(dialect: Dialect) -> Result<Vec<Device>, OpenError> {
-    let mut installation = Installation::default();
-    let runtime =
-        Runtime::open(dialect, &mut installation).map_err(|absent| OpenError::NoRuntime { dialect, absent })?;
+    let runtime = runtime(dialect, &mut Installation::default())?;
     let failed = |ordinal: u32| move |e: CallError| OpenError::Failed { dialect, ordinal, why: e.to_string() };
     let count = runtime.device_count().map_err(failed(0))?;
     (0..count).map(|ordinal| device::describe(&runtime, ordinal).map_err(failed(ordinal))).collect()

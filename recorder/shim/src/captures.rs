@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tgemm_recorder::Entry;
 use tgemm_recorder::counters::Counter;
@@ -35,15 +35,8 @@ static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 /// Captures under way.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-fn known() -> MutexGuard<'static, Option<Known>> {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.get_or_insert_default();
-    known
-}
-
 fn with<T>(act: impl FnOnce(&mut Known) -> T) -> T {
-    let mut known = known();
-    act(known.get_or_insert_default())
+    act(KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
 fn add(calls: &mut Vec<(&'static Entry, u64)>, entry: &'static Entry, times: u64) {

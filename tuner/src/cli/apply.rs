@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use tgemm_db::Environment;
 use tgemm_db::device::{Device, Vendor};
-use tgemm_db::format::{SQLITE_MAGIC, tuned};
-use tgemm_db::store::Store;
+use tgemm_db::format::tuned;
 use tgemm_lookup::Database;
 use tgemm_lookup::load::ENV_DATABASES;
 use tgemm_recorder::counters::{self, Counter};
 
 use super::Failure;
+use super::db::tables::{choices, is_sqlite};
 use crate::launch::host::Host;
 use crate::launch::shim;
 use crate::launch::tally::{Place, Tally};
@@ -111,15 +109,12 @@ fn databases(files: &[PathBuf], tables: &Path) -> anyhow::Result<OsString> {
 
 /// `file` as the shim reads it: SQLite is not put into other people's processes, so a database is written out as a table.
 fn as_table(file: PathBuf, at: usize, tables: &Path) -> anyhow::Result<PathBuf> {
-    let mut magic = [0; SQLITE_MAGIC.len()];
-    let is_database =
-        File::open(&file).and_then(|mut open| open.read_exact(&mut magic)).is_ok() && magic == *SQLITE_MAGIC;
-    if !is_database {
+    if !is_sqlite(&file) {
         return Ok(file);
     }
     let table = tables.join(format!("{at}.csv"));
-    let store = Store::open_read_only(&file).with_context(|| file.display().to_string())?;
-    tuned::write(&table, &store.choices().with_context(|| file.display().to_string())?)?;
+    let choices = choices(&file, &Default::default()).with_context(|| file.display().to_string())?;
+    tuned::write(&table, &choices)?;
     Ok(table)
 }
 

@@ -113,11 +113,7 @@ pub(crate) fn scalar(text: &str) -> Result<Scalar, Reason> {
         return Ok(Scalar::Other);
     }
     let value: f64 = text.parse().map_err(|_| format!("factor '{}' is not a number", excerpt(text)))?;
-    Ok(match value {
-        0.0 => Scalar::Zero,
-        1.0 => Scalar::One,
-        _ => Scalar::Other,
-    })
+    Ok(Scalar::of(value))
 }
 
 /// Was the text cut or shortened by whoever published it?

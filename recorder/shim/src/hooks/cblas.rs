@@ -4,8 +4,8 @@
 use std::ffi::c_void;
 
 use tgemm_db::blas::Op;
+use tgemm_db::problem::Scalar;
 use tgemm_db::{Compute, DType, Via};
-use tgemm_vendor::gpu::blaslt::read::class_of;
 
 use super::hook;
 use crate::cache::{Key, alignment_bits};
@@ -16,29 +16,32 @@ use crate::state::Shim;
 
 /// `CblasRowMajor` and `CblasColMajor` of `enum CBLAS_LAYOUT`.
 const ROW_MAJOR: i32 = 101;
-const COLUMN_MAJOR: i32 = 102;
+pub(super) const COLUMN_MAJOR: i32 = 102;
 
 /// `enum CBLAS_TRANSPOSE`: `CblasNoTrans`, `CblasTrans`, `CblasConjTrans`; OpenBLAS adds `CblasConjNoTrans`.
+pub(super) const NO_TRANS: i32 = 111;
+pub(super) const TRANS: i32 = 112;
+
 fn op(number: i32) -> Option<Op> {
     match number {
-        111 | 114 => Some(Op::N),
-        112 | 113 => Some(Op::T),
+        NO_TRANS | 114 => Some(Op::N),
+        TRANS | 113 => Some(Op::T),
         _ => None,
     }
 }
 
 /// The types of `?gemm`.
-pub(super) fn compute_of(dtype: DType) -> Compute {
+fn compute_of(dtype: DType) -> Compute {
     if dtype == DType::F64 { Compute::F64 } else { Compute::F32 }
 }
 
 /// One call's arguments.
-struct Arguments {
-    layout: i32,
-    ops: [i32; 2],
-    sizes: [i64; 3],
-    matrices: [Matrix; 3],
-    factors: [f64; 2],
+pub(super) struct Arguments {
+    pub layout: i32,
+    pub ops: [i32; 2],
+    pub sizes: [i64; 3],
+    pub matrices: [Matrix; 3],
+    pub factors: [f64; 2],
 }
 
 fn product(on: &Arguments) -> Option<Product> {
@@ -51,11 +54,12 @@ fn product(on: &Arguments) -> Option<Product> {
         ROW_MAJOR => ([ops[1], ops[0]], [n, m, k], [b, a, c]),
         _ => return None,
     };
-    let [alpha, beta] = on.factors.map(class_of);
+    let [alpha, beta] = on.factors.map(Scalar::of);
     Some(Product { ops, sizes, matrices, batch: 1, compute: compute_of(c.dtype), alpha, beta })
 }
 
-fn look(shim: &'static Shim, real: &Real, on: &Arguments) -> Option<Seen> {
+/// Looks a call up that was made of the function `real`.
+pub(super) fn look(shim: &'static Shim, real: &Real, on: &Arguments) -> Option<Seen> {
     if on.sizes.contains(&0) {
         return None;
     }
@@ -71,7 +75,7 @@ impl Arguments {
     fn key(&self, function: usize) -> Option<Key> {
         let [m, n, k] = self.sizes;
         let [a, b, c] = self.matrices;
-        let [alpha, beta] = self.factors.map(class_of);
+        let [alpha, beta] = self.factors.map(Scalar::of);
         let [op_a, op_b] = self.ops;
         let numbers = [self.layout, op_a, op_b, alpha as i32, beta as i32, alignment_bits([a.at, b.at, c.at]), 0, 0];
         Key::new(function, [m, n, k, a.ld, b.ld, c.ld], numbers, 1, [0; 3])

@@ -4,21 +4,18 @@
 
 use std::ffi::{c_char, c_void};
 
-use tgemm_db::blas::Op;
-use tgemm_db::{DType, Via};
-use tgemm_vendor::gpu::blaslt::read::class_of;
+use tgemm_db::DType;
 
-use super::cblas::compute_of;
+use super::cblas::{Arguments, COLUMN_MAJOR, NO_TRANS, TRANS, look};
 use super::hook;
-use crate::product::{Matrix, Product};
-use crate::seen::{self, How};
+use crate::product::Matrix;
 
-/// The operation behind a character.
-fn op(letter: u8) -> Option<Op> {
+/// The operation behind a character, by CBLAS' number; 0 is none.
+fn op(letter: u8) -> i32 {
     match letter.to_ascii_uppercase() {
-        b'N' => Some(Op::N),
-        b'T' | b'C' => Some(Op::T),
-        _ => None,
+        b'N' => NO_TRANS,
+        b'T' | b'C' => TRANS,
+        _ => 0,
     }
 }
 
@@ -31,31 +28,20 @@ macro_rules! gemm {
                 ldc: *const $int, op_a_bytes: usize, op_b_bytes: usize,
             ) -> (), |shim, real, _in_place| {
                 // SAFETY: Fortran passes the address of every argument.
-                let (ops, sizes, lds, factors) = unsafe {
-                    (
-                        [op(*op_a as u8), op(*op_b as u8)],
-                        [*m, *n, *k].map(i64::from),
-                        [*lda, *ldb, *ldc],
-                        [f64::from(*alpha), f64::from(*beta)],
-                    )
-                };
-                if sizes.contains(&0) {
-                    return None;
-                }
-                let matrices = [
-                    Matrix::new(a, DType::$dtype, lds[0]),
-                    Matrix::new(b, DType::$dtype, lds[1]),
-                    Matrix::new(c, DType::$dtype, lds[2]),
-                ];
-                let [alpha, beta] = factors.map(class_of);
-                let call = match ops {
-                    [Some(op_a), Some(op_b)] => {
-                        let compute = compute_of(DType::$dtype);
-                        Product { ops: [op_a, op_b], sizes, matrices, batch: 1, compute, alpha, beta }.call()
+                let on = unsafe {
+                    Arguments {
+                        layout: COLUMN_MAJOR,
+                        ops: [op(*op_a as u8), op(*op_b as u8)],
+                        sizes: [i64::from(*m), i64::from(*n), i64::from(*k)],
+                        matrices: [
+                            Matrix::new(a, DType::$dtype, *lda),
+                            Matrix::new(b, DType::$dtype, *ldb),
+                            Matrix::new(c, DType::$dtype, *ldc),
+                        ],
+                        factors: [f64::from(*alpha), f64::from(*beta)],
                     }
-                    _ => None,
                 };
-                seen::look(shim, call, How { via: Via::Blas, workspace_bytes_max: None, library: real.library(|_| None), capture: None })
+                look(shim, real, &on)
             };
         )*}
     };

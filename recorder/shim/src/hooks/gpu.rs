@@ -7,7 +7,6 @@ use tgemm_db::blas::{Call, Op};
 use tgemm_db::problem::Scalar;
 use tgemm_db::{Compute, DType};
 use tgemm_kernels::Operands;
-use tgemm_vendor::gpu::blaslt::read::class_of;
 use tgemm_vendor::gpu::{Dialect, Handle, numbers};
 
 use crate::apply::{Launch, factors};
@@ -230,9 +229,9 @@ unsafe fn factor(at: *const c_void, compute: Compute) -> Scalar {
     // SAFETY: the contract of this function.
     unsafe {
         match compute {
-            Compute::F64 => class_of(at.cast::<f64>().read_unaligned()),
-            Compute::I32 => class_of(f64::from(at.cast::<i32>().read_unaligned())),
-            _ => class_of(f64::from(at.cast::<f32>().read_unaligned())),
+            Compute::F64 => Scalar::of(at.cast::<f64>().read_unaligned()),
+            Compute::I32 => Scalar::of(f64::from(at.cast::<i32>().read_unaligned())),
+            _ => Scalar::of(f64::from(at.cast::<f32>().read_unaligned())),
         }
     }
 }

@@ -59,17 +59,6 @@ struct Layout {
     stride: u64,
 }
 
-/// The class of a factor.
-pub fn class_of(factor: f64) -> Scalar {
-    if factor == 0.0 {
-        Scalar::Zero
-    } else if factor == 1.0 {
-        Scalar::One
-    } else {
-        Scalar::Other
-    }
-}
-
 struct Reader<'a> {
     table: &'a Table,
     dialect: Dialect,
@@ -231,8 +220,8 @@ impl Table {
                 _ => return Err(Unreadable::NoWord("a factor for each row")),
             };
             let factor = |at: *const c_void| match (factors_on_host && !at.is_null(), compute) {
-                (true, Compute::F32 | Compute::Tf32) => class_of(f64::from(at.cast::<f32>().read_unaligned())),
-                (true, Compute::F64) => class_of(at.cast::<f64>().read_unaligned()),
+                (true, Compute::F32 | Compute::Tf32) => Scalar::of(f64::from(at.cast::<f32>().read_unaligned())),
+                (true, Compute::F64) => Scalar::of(at.cast::<f64>().read_unaligned()),
                 _ => Scalar::Other,
             };
             let call = Call {
