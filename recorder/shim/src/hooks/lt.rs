@@ -13,7 +13,8 @@ use tgemm_vendor::gpu::blaslt::read::{Arguments, Asked};
 use tgemm_vendor::gpu::{Dialect, Handle};
 use tgemm_vendor::load::{self, Candidate};
 
-use super::gpu::{CUDA_EXECUTION_FAILED, HIP_EXECUTION_FAILED, capture_of};
+use super::arguments::{CUDA_EXECUTION_FAILED, HIP_EXECUTION_FAILED};
+use super::gpu::capture_of;
 use super::{cublas, hook};
 use crate::apply::{Launch, factors};
 use crate::captures;

@@ -1,9 +1,10 @@
-//! The hooked functions, a file a library.
+//! The hooked functions, a file a library; what they share is in `arguments` and `gpu`.
 //!
 //! A hook does the same everywhere: with nothing to do it calls the real function; else it looks at the arguments, runs a
 //! choice if there is one for them, or calls the real function, and counts the call if that was taken. Arguments are passed on
 //! as they came, and so is the status.
 
+pub mod arguments;
 pub mod cblas;
 pub mod cublas;
 pub mod fortran;
@@ -17,7 +18,7 @@ use crate::apply::Launched;
 
 /// Forgets what is known of handles: they may have been set up anew, or freed, without us.
 pub fn forget_handles() {
-    gpu::WORKSPACES.clear();
+    arguments::WORKSPACES.clear();
     lt::COMPUTE_TYPES.clear();
 }
 
