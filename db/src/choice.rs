@@ -177,6 +177,13 @@ impl Choice {
         }
     }
 
+    /// Time of the best baseline by the ratio that was measured, microseconds a call; `None` if nothing was compared.
+    pub fn baseline_us(&self) -> Option<f64> {
+        let was_compared = !matches!(self.verdict, Verdict::NoBaseline | Verdict::Unknown);
+        let time_us = self.time_us / self.ratio.estimate;
+        (was_compared && time_us.is_finite()).then_some(time_us)
+    }
+
     /// Is this what the caller would have run without us?
     pub fn is_baseline(&self) -> bool {
         matches!(self.verdict, Verdict::Same | Verdict::Ambiguous)

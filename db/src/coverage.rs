@@ -150,17 +150,17 @@ pub fn coverage<'a>(
 
 /// The part of the baseline's time that a choice saves: by its paired ratio, from which drift has cancelled.
 fn saved_share(choice: &Choice) -> f64 {
-    if choice.baselines.is_empty() { 0.0 } else { 1.0 - choice.ratio.estimate }
+    if choice.baseline_us().is_none() { 0.0 } else { 1.0 - choice.ratio.estimate }
 }
 
 /// Microseconds of a call without us, and whether that is an estimate.
 fn time_us(problem: &Problem, answer: &Answer<'_>, rates: &Rates) -> (f64, bool) {
     let tuned = answer.choice.and_then(|choice| {
-        let time_us = choice.baselines.first().map_or(choice.time_us, |baseline| baseline.time_us);
+        let time_us = choice.baseline_us().unwrap_or(choice.time_us);
         (time_us.is_finite() && time_us > 0.0).then_some((choice, time_us))
     });
     match tuned {
-        Some((choice, time_us)) if choice.problem == *problem => (time_us, choice.baselines.is_empty()),
+        Some((choice, time_us)) if choice.problem == *problem => (time_us, choice.baseline_us().is_none()),
         Some((choice, time_us)) => (time_us * work(problem) / work(&choice.problem), true),
         None => (rates.time_us(problem), true),
     }

@@ -136,6 +136,19 @@ impl Solution {
         &self.build.library
     }
 
+    /// Is it the same one, whatever problem each was made for? A library's opaque bytes hold something of the problem, so they
+    /// are left out.
+    pub fn is_same_as(&self, other: &Solution) -> bool {
+        fn named(params: &Params) -> impl Iterator<Item = (&str, &str)> {
+            params.iter().filter(|(name, _)| *name != ALGO_PARAM)
+        }
+        self.index == other.index
+            && self.weight_form == other.weight_form
+            && self.name == other.name
+            && (Arc::ptr_eq(&self.params.0, &other.params.0) || named(&self.params).eq(named(&other.params)))
+            && (Arc::ptr_eq(&self.build, &other.build) || self.build == other.build)
+    }
+
     /// Build, index, name and parameters as one text: what must be equal for two solutions to be the same.
     pub fn key(&self) -> String {
         format!(
@@ -187,5 +200,34 @@ mod tests {
         assert_eq!("x".parse::<Params>(), Err(NotAParameter("x".into())));
         let dirty = Params::new().with("a;b", "c=d\n");
         assert_eq!(dirty.to_string().parse::<Params>(), Ok(dirty));
+    }
+
+    #[test]
+    fn a_solution_is_the_same_for_other_problems_but_not_in_other_words() {
+        let of = |params: Params| Solution {
+            build: Build::unknown("hipblaslt").into(),
+            index: 7,
+            name: "tile_64".into(),
+            params,
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        };
+        let one = of(Params::new().with("split_k", 2).with(ALGO_PARAM, "00ff"));
+        let same = Solution { workspace_bytes: 64, ..of(Params::new().with("split_k", 2).with(ALGO_PARAM, "aa")) };
+        assert!(one.is_same_as(&same) && same.is_same_as(&one) && one.is_same_as(&one.clone()));
+        let others = [
+            Solution { index: 8, ..one.clone() },
+            Solution { name: "tile_128".into(), ..one.clone() },
+            Solution { weight_form: WeightForm::Prepacked, ..one.clone() },
+            Solution { build: Build { version: "2".into(), ..Build::unknown("hipblaslt") }.into(), ..one.clone() },
+            of(Params::new().with("split_k", 4)),
+            of(Params::new()),
+        ];
+        for other in others {
+            assert!(!one.is_same_as(&other) && !other.is_same_as(&one), "{}", other.key());
+        }
     }
 }

@@ -266,14 +266,14 @@ fn damage_is_found_and_named() {
         assert_eq!(error.to_string().lines().count(), 1);
     }
     // A reference that leads nowhere is damage too.
-    std::fs::write(&path, &whole).unwrap();
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch("PRAGMA foreign_keys=OFF; DELETE FROM solution WHERE id=(SELECT solution FROM choice)")
-        .unwrap();
-    let store = Store::open_read_only(&path).unwrap();
-    assert!(matches!(store.integrity_check().unwrap_err(), StoreError::Damaged { .. }));
-    assert!(matches!(store.choices().unwrap_err(), StoreError::Damaged { .. }));
+    for lost in ["DELETE FROM solution WHERE id=(SELECT solution FROM choice)", "UPDATE choice SET problem = 99"] {
+        std::fs::write(&path, &whole).unwrap();
+        Connection::open(&path).unwrap().execute_batch(&format!("PRAGMA foreign_keys=OFF; {lost}")).unwrap();
+        let store = Store::open_read_only(&path).unwrap();
+        assert!(matches!(store.integrity_check().unwrap_err(), StoreError::Damaged { .. }), "{lost}");
+        assert!(matches!(store.choices().unwrap_err(), StoreError::Damaged { .. }), "{lost}");
+        assert!(matches!(store.each_to_serve(|_| ()).unwrap_err(), StoreError::Damaged { .. }), "{lost}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use tgemm_db::{Choice, Environment};
 
 use crate::admit::{self, Devices, Refusal};
 use crate::database::Database;
+use crate::gather::Gathered;
 use crate::index::Index;
 use crate::load::Origin;
 
@@ -16,6 +17,8 @@ pub(crate) struct Builder<'h> {
     here: &'h Environment,
     devices: Devices,
     database: Database,
+    /// Of the choices in `database`.
+    gathered: Gathered,
 }
 
 /// How many rows there were.
@@ -36,7 +39,7 @@ pub(crate) enum Fate {
 impl<'h> Builder<'h> {
     pub(crate) fn new(here: &'h Environment) -> Builder<'h> {
         let database = Database { here: here.device.to_string(), ..Database::default() };
-        Builder { here, devices: Devices::default(), database }
+        Builder { here, devices: Devices::default(), database, gathered: Gathered::default() }
     }
 
     /// Where the rows end so far.
@@ -49,6 +52,8 @@ impl<'h> Builder<'h> {
         self.database.choices.truncate(mark.kept);
         self.database.origins.truncate(mark.kept);
         self.database.refused.truncate(mark.refused);
+        self.gathered = Gathered::default();
+        self.database.choices.iter().for_each(|choice| self.gathered.push(choice));
     }
 
     /// Makes room for the rows of a file of so many bytes, at the least: moving rows to grow costs as much as reading them,
@@ -57,11 +62,15 @@ impl<'h> Builder<'h> {
         let rows = usize::try_from(file_bytes.min(FILE_BYTES_MAX) / ROW_BYTES_TYPICAL).unwrap_or_default();
         self.database.choices.reserve(rows);
         self.database.origins.reserve(rows);
+        self.gathered.reserve(rows);
     }
 
-    pub(crate) fn push(&mut self, choice: Choice, origin: Origin) -> Fate {
+    pub(crate) fn push(&mut self, mut choice: Choice, origin: Origin) -> Fate {
+        // No lookup wants them, and they are as large as all the rest.
+        choice.baselines = Vec::new();
         match admit::admit(&choice, self.here, &mut self.devices) {
             Ok(()) => {
+                self.gathered.push(&choice);
                 self.database.choices.push(choice);
                 self.database.origins.push(origin);
                 Fate::Kept
@@ -83,7 +92,7 @@ impl<'h> Builder<'h> {
         self.database.origins.shrink_to_fit();
         self.database.refused.shrink_to_fit();
         let origins = &self.database.origins;
-        self.database.index = Index::new(&self.database.choices, |row| origins[row].layer);
+        self.database.index = Index::of(self.gathered, &self.database.choices, |row| origins[row].layer);
         self.database.files = files;
         self.database
     }

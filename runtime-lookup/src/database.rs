@@ -23,7 +23,7 @@ pub enum HitKind {
     Exact,
     /// Borrowed from the M that AITER's padding names, or for fused MoE from the one nearest as vLLM has it.
     Padded,
-    /// Between two tuned M of the site: the winner of one of them, see [`crate::interval`].
+    /// Between two tuned M of the site: what both chose, or the winner of one of them (see [`Levels`]).
     Interval,
     /// From a tuned site near this one, see [`crate::predict`].
     Predicted,
@@ -180,6 +180,7 @@ impl Database {
         }
         if self.levels.interval
             && let Ok(between) = ask.between(tuned, first)
+            && (self.levels.scored || ask.agree(&between))
         {
             return Hit::of(HitKind::Interval, self, between.best().place);
         }
@@ -206,7 +207,8 @@ impl Database {
         self.choices.is_empty()
     }
 
-    /// All choices that can be served here, in the order of loading.
+    /// All choices that can be served here, in the order of loading; without their baselines, whose best
+    /// [`Choice::baseline_us`] tells.
     pub fn choices(&self) -> &[Choice] {
         &self.choices
     }

@@ -157,7 +157,12 @@ impl Database {
         };
         let ask = self.ask(m, constraints, Stretch::NONE);
         match ask.between(&tuned, self.index.first(&tuned, m)) {
-            Ok(between) => self.sides(level, &between).into(),
+            Ok(between) if self.levels().scored || ask.agree(&between) => self.sides(level, &between).into(),
+            Ok(between) => {
+                let differ = Step::no(level, "the neighbours chose differently, and scores were not asked for");
+                let sides = self.sides(level, &between).map(|side| Step { answered: false, ..side });
+                sides.into_iter().chain([differ]).collect()
+            }
             Err(lone) => vec![Step::no(level, words(lone, m))],
         }
     }

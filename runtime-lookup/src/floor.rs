@@ -26,18 +26,21 @@ fn is_sane(site: &Site, m: u32) -> bool {
 }
 
 impl Rates {
-    pub(crate) fn of(choices: &[Choice]) -> Rates {
-        let mut rates = Rates::default();
-        for choice in choices {
-            let Problem::Gemm(gemm) = &choice.problem else { continue };
-            let time_us = choice.time_us;
-            if !(time_us > 0.0 && time_us.is_finite() && is_sane(&gemm.site, gemm.m)) {
-                continue;
-            }
-            let flops = rates.flops_per_us.entry((gemm.site.x, gemm.site.compute)).or_default();
+    /// Takes what `choice` says of the device.
+    pub(crate) fn add(&mut self, choice: &Choice) {
+        let Problem::Gemm(gemm) = &choice.problem else { return };
+        let time_us = choice.time_us;
+        if time_us > 0.0 && time_us.is_finite() && is_sane(&gemm.site, gemm.m) {
+            let flops = self.flops_per_us.entry((gemm.site.x, gemm.site.compute)).or_default();
             *flops = flops.max(cost::flops(&choice.problem) / time_us);
-            rates.bytes_per_us = rates.bytes_per_us.max(cost::bytes(&choice.problem) as f64 / time_us);
+            self.bytes_per_us = self.bytes_per_us.max(cost::bytes(&choice.problem) as f64 / time_us);
         }
+    }
+
+    #[cfg(test)]
+    fn of(choices: &[Choice]) -> Rates {
+        let mut rates = Rates::default();
+        choices.iter().for_each(|choice| rates.add(choice));
         rates
     }
 }

@@ -7,8 +7,9 @@ use tgemm_db::{Choice, Constraints, Problem};
 
 use crate::admit::{Stretch, Traits};
 use crate::floor::{Floor, Rates};
+use crate::gather::Gathered;
+use crate::rank;
 use crate::site_key::{Family, SiteKey};
-use crate::{moe, rank};
 
 /// A run of [`Index::ms`] and [`Index::rows`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,12 @@ pub(crate) struct Entry {
     pub(crate) time_us: f32,
     /// Position in the list of choices.
     pub(crate) row: u32,
+}
+
+impl Entry {
+    pub(crate) fn of(choice: &Choice, row: u32) -> Entry {
+        Entry { traits: Traits::of(choice), time_us: choice.time_us as f32, row }
+    }
 }
 
 /// A site's rows, and what it costs at least.
@@ -81,31 +88,19 @@ pub(crate) struct Index {
     stairs: Vec<u32>,
 }
 
-/// The most rows that an index holds: positions are 32-bit.
-pub(crate) const ROWS_MAX: usize = u32::MAX as usize;
-
 impl Index {
     /// Orders `choices`; `layer(i)` is the layer of choice `i`, the lower the more it counts.
-    ///
-    /// Rows beyond [`ROWS_MAX`] are not indexed; the readers stop long before.
+    #[cfg(test)]
     pub(crate) fn new(choices: &[Choice], layer: impl Fn(usize) -> u32) -> Index {
-        let mut ids: FxHashMap<SiteKey, u32> = FxHashMap::default();
-        // By id: rows that meet under a second key are of several problems, among which the order of the file decides.
-        let mut in_file_order: Vec<bool> = Vec::new();
-        let mut order: Vec<(u64, u32)> = Vec::with_capacity(choices.len());
-        for (row, choice) in choices.iter().take(ROWS_MAX).enumerate() {
-            if moe::is_stand_in(choice) {
-                continue;
-            }
-            let first = (SiteKey::of(&choice.problem), false);
-            for (key, is_second) in std::iter::once(first).chain(moe::second_key(choice).map(|key| (key, true))) {
-                let id = *ids.entry(key).or_insert_with(|| {
-                    in_file_order.push(is_second);
-                    in_file_order.len() as u32 - 1
-                });
-                order.push((u64::from(id) << 32 | u64::from(choice.problem.m()), row as u32));
-            }
-        }
+        let mut gathered = Gathered::default();
+        choices.iter().for_each(|choice| gathered.push(choice));
+        Index::of(gathered, choices, layer)
+    }
+
+    /// Orders what was gathered from `choices`, all of them; `layer(i)` is the layer of choice `i`, the lower the more it
+    /// counts.
+    pub(crate) fn of(gathered: Gathered, choices: &[Choice], layer: impl Fn(usize) -> u32) -> Index {
+        let Gathered { ids, in_file_order, mut order, entries, rates } = gathered;
         order.sort_by(|&(place_a, a), &(place_b, b)| {
             let (a, b) = (a as usize, b as usize);
             place_a.cmp(&place_b).then_with(|| layer(a).cmp(&layer(b))).then_with(|| {
@@ -123,10 +118,6 @@ impl Index {
             }
             span.end = at as u32 + 1;
         }
-        let entry = |row: u32| {
-            let choice = &choices[row as usize];
-            Entry { traits: Traits::of(choice), time_us: choice.time_us as f32, row }
-        };
         let mut index = Index {
             sites: ids
                 .into_iter()
@@ -134,23 +125,22 @@ impl Index {
                 .collect(),
             families: FxHashMap::default(),
             ms: order.iter().map(|(place, _)| *place as u32).collect(),
-            entries: order.iter().map(|(_, row)| entry(*row)).collect(),
+            entries: order.iter().map(|(_, row)| entries[*row as usize]).collect(),
             // Nothing begins at 0, which means that there are none.
             stairs: vec![0],
         };
         index.build_stairs();
-        index.measure(choices);
+        index.measure(choices, &rates);
         index
     }
 
     /// Gives each GEMM site its floor and its family.
-    fn measure(&mut self, choices: &[Choice]) {
-        let rates = Rates::of(choices);
+    fn measure(&mut self, choices: &[Choice], rates: &Rates) {
         for tuned in self.sites.values_mut() {
             let Some(entry) = self.entries.get(tuned.span.start as usize) else { continue };
             let Problem::Gemm(gemm) = &choices[entry.row as usize].problem else { continue };
             let site = &gemm.site;
-            tuned.floor = Floor::of(site, &rates);
+            tuned.floor = Floor::of(site, rates);
             if let Some(family) = Family::of(site) {
                 self.families.entry(family).or_default().push(Member { n: site.n, k: site.k });
             }

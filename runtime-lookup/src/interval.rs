@@ -1,7 +1,9 @@
 //! An M between two tuned ones of a site: which neighbour's winner to run.
 //!
-//! Both winners are scored at the real M by what the site must cost: its operations and bytes ([`tgemm_db::cost`]) at the best
-//! rates that any row of the table reached. Each is scored in the way that flatters it least. A larger problem takes the lower neighbour's winner in proportion: what it wasted of the device, it goes on wasting.
+//! Where both chose the same solution there is nothing to ask. Where they did not, and [`crate::Levels::scored`] allows it, both
+//! winners are scored at the real M by what the site must cost: its operations and bytes ([`tgemm_db::cost`]) at the best rates
+//! that any row of the table reached. Each is scored in the way that flatters it least. A larger problem takes the lower
+//! neighbour's winner in proportion: what it wasted of the device, it goes on wasting.
 //! A smaller one saves the upper neighbour's winner only what the device itself must do less: a tile that is half empty takes
 //! as long. So the lower one is taken as long as it is quicker even so, and the upper one from there on, which is also what a
 //! doubt gets: padding up is what AITER does.
@@ -88,6 +90,14 @@ impl Ask<'_> {
         let first = self.index.first(tuned, self.m);
         let exact = self.best_at(tuned, first, self.m);
         exact.or_else(|| self.between(tuned, first).ok().map(|between| between.best().place))
+    }
+
+    /// Did both neighbours choose the same solution?
+    #[inline]
+    pub(crate) fn agree(&self, between: &Between) -> bool {
+        let [low, high] =
+            [between.low, between.high].map(|side| &self.choices[self.index.entry(side.place).row as usize].solution);
+        low.is_same_as(high)
     }
 
     /// The neighbours of the M asked for; `first` is the first place of `tuned` that is not below it.

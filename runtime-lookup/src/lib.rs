@@ -40,6 +40,21 @@
 //! | `dispatch` | runs the choice (feature `dispatch`) |
 //!
 //! The hit path takes no lock, allocates nothing, logs nothing and opens nothing.
+//!
+//! # What bounds a call
+//! A lookup is wait-free: it ends after a bounded number of steps of its own, whatever other threads do. A [`Database`] never
+//! changes once it is made, so that nothing is tried again and nobody is waited for. Its steps are
+//!
+//! - one probe for the site. The map looks at each group of its slots at most once, and an eighth of all slots is free, where
+//!   it ends: one group or two for real sites. For a table made on purpose, whose sites all collide, it is the number of sites;
+//! - one search by halving among the M of the site on one step of a sixteenth of an octave, again for each of AITER's two
+//!   padded M where the rows beside do not settle it;
+//! - the rows at that M in turn, until one is allowed: as many as the table has for one problem;
+//! - for an interval [`interval::NEIGHBOURS_MAX`] rows on either side, and those of the last M there;
+//! - for a prediction the tuned sites of the same types within half an octave of N, then [`predict::NEIGHBOURS_MAX`] of them
+//!   as above.
+//!
+//! [`Live::table`] adds arc-swap's load, whose readers are wait-free; a writer that replaces the table waits, they never do.
 
 mod admit;
 mod builder;
@@ -48,6 +63,7 @@ pub mod database;
 pub mod dispatch;
 pub mod explain;
 mod floor;
+mod gather;
 mod index;
 pub mod interval;
 pub mod ladder;

@@ -229,7 +229,7 @@ fn is_sqlite(path: &Path) -> bool {
 fn load_store(path: &Path, layer: u32, builder: &mut Builder<'_>, report: &mut FileReport) -> Result<(), String> {
     let store = tgemm_db::store::Store::open_read_only(path).map_err(|error| error.to_string())?;
     let take = |choice| report.count(builder.push(choice, Origin { layer, line: 0 }));
-    store.each_choice(take).map_err(|error| error.to_string())
+    store.each_to_serve(take).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "sqlite"))]

@@ -62,9 +62,13 @@ impl Nears {
         let octaves = |here: u32, there: u32| (here as f32 / there.max(1) as f32).log2().abs();
         let members = index.family(&family);
         // They are in the order of N: most are left out before their logarithms are taken.
-        let [least, most] = [-OCTAVES_MAX, OCTAVES_MAX].map(|octaves| site.n as f32 * octaves.exp2());
-        let from = members.partition_point(|member| (member.n as f32) < least);
-        for member in members[from..].iter().take_while(|member| member.n as f32 <= most) {
+        let bounds = |size: u32| [-OCTAVES_MAX, OCTAVES_MAX].map(|octaves| size as f32 * octaves.exp2());
+        let ([n_least, n_most], [k_least, k_most]) = (bounds(site.n), bounds(site.k));
+        let from = members.partition_point(|member| (member.n as f32) < n_least);
+        for member in members[from..].iter().take_while(|member| member.n as f32 <= n_most) {
+            if !(k_least..=k_most).contains(&(member.k as f32)) {
+                continue;
+            }
             let (n, k) = (octaves(site.n, member.n), octaves(site.k, member.k));
             let is_near = n <= OCTAVES_MAX && k <= OCTAVES_MAX;
             if is_near && is_multiple_enough(site.n, member.n) && is_multiple_enough(site.k, member.k) {

@@ -68,6 +68,15 @@ fn versions(live: &Live) -> [u64; 2] {
     })
 }
 
+/// Ends the readers' loops, also where a check fails: else the scope would wait for them.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn files_replaced_a_thousand_times_under_readers_lose_and_tear_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,6 +109,7 @@ fn files_replaced_a_thousand_times_under_readers_lose_and_tear_nothing() {
                 };
             }
         });
+        let _done = Done(&done);
         for version in 1..=REPLACEMENTS {
             let file = (version % 2) as u32;
             let (path, text) = (&paths[file as usize], table(file, version));
@@ -123,7 +133,6 @@ fn files_replaced_a_thousand_times_under_readers_lose_and_tear_nothing() {
         while versions(&live) != [REPLACEMENTS, REPLACEMENTS - 1] {
             std::thread::yield_now();
         }
-        done.store(true, Ordering::Relaxed);
     });
     let [reads, swaps, kept] = [reads, swaps, kept].map(AtomicU64::into_inner);
     println!("{REPLACEMENTS} replacements: {reads} reads of all rows, {swaps} swaps, {kept} times kept");

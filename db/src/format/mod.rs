@@ -39,6 +39,7 @@ mod error;
 pub mod fmoe;
 pub mod hipblaslt;
 mod intern;
+pub(crate) mod known;
 pub mod limits;
 mod linear;
 pub mod log;

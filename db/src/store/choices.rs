@@ -7,6 +7,7 @@ use rusqlite::{Connection, Rows, params};
 
 use super::columns::{Columns, bounded, integer};
 use super::error::Fault;
+use super::known::{ById, Keys, Recent};
 use super::origins::{Files, Origins, Stored};
 use super::words::{self, Promises};
 use super::{EnvironmentId, RunId, StoredChoice};
@@ -14,7 +15,7 @@ use crate::choice::{Baseline, Choice, Constraints, Ratio};
 use crate::device::{Device, Environment};
 use crate::origin::Origin;
 use crate::problem::Problem;
-use crate::solution::Solution;
+use crate::solution::{Numerics, Solution};
 
 /// Most baselines of one choice.
 pub const BASELINES_MAX: usize = 256;
@@ -174,54 +175,134 @@ pub(super) fn has(
     Ok(find.query_row(exact, |row| row.get(0))?)
 }
 
-/// `each` of every choice, in the order in which their problems were first chosen.
-pub(super) fn load<T>(connection: &Connection, mut each: impl FnMut(StoredChoice) -> T) -> Result<Vec<T>, Fault> {
-    let identities = words::solutions(connection, "", [])?;
-    let environments: BTreeMap<i64, (Arc<Environment>, Arc<Device>)> = words::environments(connection)?
-        .into_iter()
-        .map(|(id, environment)| (id, (Arc::clone(&environment), Arc::new(environment.device.clone()))))
-        .collect();
+/// The columns of a choice that a lookup does not want.
+const MORE: &str = ", constraints, imported_file, imported_line, imported_cells";
+
+/// Every choice with where and under which constraints it was made, in the order in which their problems were first
+/// chosen.
+pub(super) fn load(connection: &Connection, mut take: impl FnMut(StoredChoice)) -> Result<(), Fault> {
     let constraints = words::constraints(connection)?;
     let files = Files::load(connection)?;
-    let mut select = connection.prepare_cached(
-        "SELECT choice.id, environment, constraints, solution,
-             workspace_bytes, numerics, deterministic, graph_safe, key, time_us,
-             ratio_estimate, ratio_low, ratio_high, verdict, error_over_bound, err_ratio, pack_us, count, tuned_at,
-             imported_file, imported_line, imported_cells
-         FROM choice JOIN problem ON problem.id = choice.problem ORDER BY choice.id",
-    )?;
-    let mut rows = select.query([])?;
     let mut beside = connection.prepare_cached(Baselines::SELECT)?;
-    let mut baselines = Baselines { rows: beside.query([])?, identities: &identities, next: None };
-    let mut found = Vec::new();
+    let mut baselines = Baselines { rows: beside.query([])?, numerics: Recent::default(), next: None };
+    each(connection, MORE, |made, c| {
+        let Made { id, environment_id, environment, identities, mut choice } = made;
+        let constraint = constraints.get(&c.get()?).ok_or_else(|| dangling(id, "constraints"))?;
+        choice.origin = origin(c, &files)?;
+        choice.baselines = baselines.of(id, identities)?;
+        let (environment, constraints) = (Arc::clone(environment), Arc::clone(constraint));
+        take(StoredChoice { environment_id, environment, constraints, choice });
+        Ok(())
+    })
+}
+
+/// Every choice in the same order, but for its origin and its baselines: to read those takes longer than all the rest.
+pub(super) fn each_alone(connection: &Connection, mut take: impl FnMut(Choice)) -> Result<(), Fault> {
+    each(connection, "", |made, _| {
+        take(made.choice);
+        Ok(())
+    })
+}
+
+/// A choice, and where it was made.
+struct Made<'e> {
+    id: i64,
+    environment_id: EnvironmentId,
+    environment: &'e Arc<Environment>,
+    identities: &'e ById<Solution>,
+    /// Without what [`MORE`] has, and without its baselines.
+    choice: Choice,
+}
+
+fn dangling(choice: i64, what: &str) -> Fault {
+    Fault::Damaged(format!("choice {choice} refers to no {what}"))
+}
+
+/// Every choice goes to `take`, with its columns from `more` on. A hundred thousand are read when an engine starts, so each
+/// column that is not asked for counts, and what rows say again and again is read once.
+fn each(
+    connection: &Connection,
+    more: &str,
+    mut take: impl FnMut(Made<'_>, &mut Columns<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let identities = words::solutions(connection, "", [])?;
+    let environments = words::environments(connection)?.into_iter();
+    let environments = environments.map(|(id, environment)| {
+        let device = Arc::new(environment.device.clone());
+        (id, (environment, device))
+    });
+    let environments = ById::new(environments.collect());
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT id, environment, solution, workspace_bytes, numerics, deterministic, graph_safe, problem, time_us,
+             ratio_estimate, ratio_low, ratio_high, verdict, error_over_bound, err_ratio, pack_us, count, tuned_at{more}
+         FROM choice ORDER BY id"
+    ))?;
+    let mut rows = select.query([])?;
+    let mut beside = connection.prepare_cached(Problems::SELECT)?;
+    let mut problems = Problems { connection, rows: beside.query([])?, keys: Keys::new(), last: None };
+    let (mut numerics, mut verdicts) = (Recent::default(), Recent::default());
     while let Some(row) = rows.next()? {
         let mut c = Columns::of(row, "choice");
-        let (id, environment, constraint, solution) = (c.get::<i64>()?, c.get::<i64>()?, c.get::<i64>()?, c.get()?);
-        let dangling = |what| Fault::Damaged(format!("choice {id} refers to no {what}"));
-        let (place, device) = environments.get(&environment).ok_or_else(|| dangling("environment"))?;
+        let (id, environment_id, solution) = (c.integer()?, c.integer()?, c.integer()?);
+        let (environment, device) = environments.get(environment_id).ok_or_else(|| dangling(id, "environment"))?;
         let choice = Choice {
-            solution: Promises::read(&mut c)?.complete(solution, &identities)?,
+            solution: Promises::read(&mut c, &mut numerics)?.complete(solution, &identities)?,
             device: Arc::clone(device),
-            problem: c.parse("problem")?,
+            problem: problems.get(c.integer()?)?.ok_or_else(|| dangling(id, "problem"))?,
             time_us: c.float()?,
             ratio: Ratio { estimate: c.float()?, low: c.float()?, high: c.float()? },
-            verdict: c.parse("verdict")?,
-            baselines: baselines.of(id)?,
+            verdict: c.recent("verdict", &mut verdicts)?,
+            baselines: Vec::new(),
             error_over_bound: c.float()?,
             err_ratio: c.float()?,
-            pack_us: c.get()?,
+            pack_us: c.optional_float()?,
             count: c.unsigned()?,
-            tuned_at: c.get()?,
-            origin: origin(&mut c, &files)?,
+            tuned_at: c.text()?.into(),
+            origin: None,
         };
-        found.push(each(StoredChoice {
-            environment_id: EnvironmentId(environment),
-            environment: Arc::clone(place),
-            constraints: Arc::clone(constraints.get(&constraint).ok_or_else(|| dangling("constraints"))?),
-            choice,
-        }));
+        let environment_id = EnvironmentId(environment_id);
+        take(Made { id, environment_id, environment, identities: &identities, choice }, &mut c)?;
     }
-    Ok(found)
+    Ok(())
+}
+
+/// The problems of all choices, read in step with the choices: to find each by its number takes twice as long.
+struct Problems<'r> {
+    connection: &'r Connection,
+    rows: Rows<'r>,
+    keys: Keys,
+    /// The last one that was read.
+    last: Option<(i64, Problem)>,
+}
+
+impl Problems<'_> {
+    const SELECT: &'static str = "SELECT id, key FROM problem ORDER BY id";
+
+    fn get(&mut self, wanted: i64) -> Result<Option<Problem>, Fault> {
+        if let Some((id, _)) = self.last
+            && wanted < id
+        {
+            return self.find(wanted);
+        }
+        while self.last.is_none_or(|(id, _)| id < wanted) {
+            let Some(row) = self.rows.next()? else { return Ok(None) };
+            let mut c = Columns::of(row, "problem");
+            let id = c.integer()?;
+            // Most of those that are passed over were never chosen for, and nobody wants them read.
+            if id >= wanted {
+                self.last = Some((id, c.parse_with("key", |text| self.keys.problem(text))?));
+            }
+        }
+        Ok(self.last.filter(|(id, _)| *id == wanted).map(|(_, problem)| problem))
+    }
+
+    /// Problems that are chosen for in another order than they came in.
+    fn find(&mut self, wanted: i64) -> Result<Option<Problem>, Fault> {
+        let mut find = self.connection.prepare_cached("SELECT key FROM problem WHERE id = ?1")?;
+        let mut rows = find.query([wanted])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Columns::of(row, "problem").parse_with("key", |text| self.keys.problem(text)).map(Some)
+    }
 }
 
 /// The next three columns: where a choice was imported from, if it was.
@@ -237,7 +318,7 @@ fn origin(c: &mut Columns<'_>, files: &Files) -> Result<Option<Arc<Origin>>, Fau
 /// The baselines of all choices, read in step with the choices.
 struct Baselines<'r> {
     rows: Rows<'r>,
-    identities: &'r HashMap<i64, Solution>,
+    numerics: Recent<Numerics>,
     /// Read already, of a later choice.
     next: Option<(i64, Baseline)>,
 }
@@ -248,11 +329,11 @@ impl Baselines<'_> {
          FROM choice_baseline ORDER BY choice, position";
 
     /// Those of `choice`, which must be later than the one asked for before.
-    fn of(&mut self, choice: i64) -> Result<Vec<Baseline>, Fault> {
+    fn of(&mut self, choice: i64, identities: &ById<Solution>) -> Result<Vec<Baseline>, Fault> {
         let mut found = Vec::new();
         loop {
             if self.next.is_none() {
-                self.next = self.read()?;
+                self.next = self.read(identities)?;
             }
             match self.next.take() {
                 Some((owner, baseline)) if owner == choice => found.push(baseline),
@@ -266,11 +347,11 @@ impl Baselines<'_> {
         }
     }
 
-    fn read(&mut self) -> Result<Option<(i64, Baseline)>, Fault> {
+    fn read(&mut self, identities: &ById<Solution>) -> Result<Option<(i64, Baseline)>, Fault> {
         let Some(row) = self.rows.next()? else { return Ok(None) };
         let mut c = Columns::of(row, "choice_baseline");
         let (choice, solution) = (c.get()?, c.get()?);
-        let solution = Promises::read(&mut c)?.complete(solution, self.identities)?;
+        let solution = Promises::read(&mut c, &mut self.numerics)?.complete(solution, identities)?;
         Ok(Some((choice, Baseline { solution, via: c.get()?, time_us: c.float()? })))
     }
 }

@@ -11,6 +11,7 @@
 //! | `origins` | which rows of which files imported choices came from |
 //! | `open` | connections for writing and for reading |
 //! | `columns`, `error` | reading with named limits; failing in one line with the remedy |
+//! | `known` | what rows say again and again, read once |
 //!
 //! # What survives what
 //! Each call is one transaction: it is there whole or not at all. While a [`Store`] is open for writing, the file is
@@ -25,6 +26,7 @@ mod columns;
 mod error;
 mod handles;
 mod header;
+mod known;
 mod lock;
 mod open;
 mod origins;
@@ -304,7 +306,7 @@ impl Store {
     /// # Errors
     /// As for every read.
     pub fn choices(&self) -> Result<Vec<Choice>, StoreError> {
-        self.read(|connection| choices::load(connection, |stored| stored.choice))
+        Ok(self.choices_with_environment()?.into_iter().map(|stored| stored.choice).collect())
     }
 
     /// Every choice, oldest first, goes to `take`: they never stand in memory together.
@@ -312,8 +314,16 @@ impl Store {
     /// # Errors
     /// As for every read; some choices may have gone to `take` by then.
     pub fn each_choice(&self, mut take: impl FnMut(Choice)) -> Result<(), StoreError> {
-        // A list of nothings takes no memory.
-        self.read(|connection| choices::load(connection, |stored| take(stored.choice))).map(drop)
+        self.read(|connection| choices::load(connection, |stored| take(stored.choice)))
+    }
+
+    /// As [`Store::each_choice`], as a lookup wants them: without their [`Origin`](crate::Origin) and their baselines, which
+    /// take longer to read than all the rest.
+    ///
+    /// # Errors
+    /// As for every read; some choices may have gone to `take` by then.
+    pub fn each_to_serve(&self, take: impl FnMut(Choice)) -> Result<(), StoreError> {
+        self.read(|connection| choices::each_alone(connection, take))
     }
 
     /// Every choice with where and under which constraints it was made, oldest first.
@@ -321,7 +331,9 @@ impl Store {
     /// # Errors
     /// As for every read.
     pub fn choices_with_environment(&self) -> Result<Vec<StoredChoice>, StoreError> {
-        self.read(|connection| choices::load(connection, |stored| stored))
+        let mut found = Vec::new();
+        self.read(|connection| choices::load(connection, |stored| found.push(stored)))?;
+        Ok(found)
     }
 
     /// Every environment, oldest first.

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::columns::{Columns, bounded, cut, integer};
 use super::error::Fault;
+use super::known::Recent;
 use super::words::{self, Promises};
 use super::{EnvironmentId, RunId};
 use crate::outcome::{ErrorFigures, Outcome, Sample, Trial};
@@ -98,12 +99,12 @@ pub(super) fn load(
          FROM trial WHERE problem = ?1 AND environment = ?2 ORDER BY id",
     )?;
     let mut rows = select.query(of_these)?;
-    let mut trials = Vec::new();
+    let (mut trials, mut numerics) = (Vec::new(), Recent::default());
     while let Some(row) = rows.next()? {
         let mut c = Columns::of(row, "trial");
         let (id, solution) = (c.get::<i64>()?, c.get()?);
         trials.push(Trial {
-            solution: Promises::read(&mut c)?.complete(solution, &identities)?,
+            solution: Promises::read(&mut c, &mut numerics)?.complete(solution, &identities)?,
             outcome: Outcome { kind: c.parse("outcome")?, detail: c.get()? },
             baseline_via: c.get()?,
             finalist: c.get()?,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::{Columns, bounded, integer};
 use super::error::Fault;
+use super::known::{ById, Recent};
 use crate::choice::Constraints;
 use crate::device::{Build, Device, Environment, Vendor};
 use crate::problem::Problem;
@@ -80,18 +81,20 @@ pub(super) fn solutions(
     connection: &Connection,
     filter: &str,
     parameters: impl rusqlite::Params,
-) -> Result<HashMap<i64, Solution>, Fault> {
+) -> Result<ById<Solution>, Fault> {
+    let mut builds: HashMap<i64, Arc<Build>> = HashMap::new();
     let mut select = connection.prepare_cached(&format!(
-        "SELECT solution.id, library, version, revision, solution_index, name, params, weight_form
+        "SELECT solution.id, build.id, library, version, revision, solution_index, name, params, weight_form
          FROM solution JOIN build ON build.id = solution.build {filter}"
     ))?;
     let mut rows = select.query(parameters)?;
-    let mut found = HashMap::new();
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let mut c = Columns::of(row, "solution");
-        let id: i64 = c.get()?;
+        let (id, build): (i64, i64) = (c.get()?, c.get()?);
+        let read = Build { library: c.get()?, version: c.get()?, revision: c.get()? };
         let solution = Solution {
-            build: Arc::new(Build { library: c.get()?, version: c.get()?, revision: c.get()? }),
+            build: Arc::clone(builds.entry(build).or_insert_with(|| Arc::new(read))),
             index: c.get()?,
             name: c.get::<String>()?.into(),
             params: c.parse::<Params>("params")?,
@@ -101,9 +104,9 @@ pub(super) fn solutions(
             deterministic: None,
             graph_safe: None,
         };
-        found.insert(id, solution);
+        found.push((id, solution));
     }
-    Ok(found)
+    Ok(ById::new(found))
 }
 
 /// What a solution needs and promises for one problem: the part of it that is no identity.
@@ -116,18 +119,18 @@ pub(super) struct Promises {
 
 impl Promises {
     /// From the next four columns: workspace_bytes, numerics, deterministic, graph_safe.
-    pub(super) fn read(c: &mut Columns<'_>) -> Result<Promises, Fault> {
+    pub(super) fn read(c: &mut Columns<'_>, numerics: &mut Recent<Numerics>) -> Result<Promises, Fault> {
         Ok(Promises {
             workspace_bytes: c.unsigned()?,
-            numerics: c.parse("numerics")?,
-            deterministic: c.get()?,
-            graph_safe: c.get()?,
+            numerics: c.recent("numerics", numerics)?,
+            deterministic: c.known()?,
+            graph_safe: c.known()?,
         })
     }
 
     /// The whole solution.
-    pub(super) fn complete(self, identity: i64, identities: &HashMap<i64, Solution>) -> Result<Solution, Fault> {
-        let found = identities.get(&identity);
+    pub(super) fn complete(self, identity: i64, identities: &ById<Solution>) -> Result<Solution, Fault> {
+        let found = identities.get(identity);
         let found = found.ok_or_else(|| Fault::Damaged(format!("no solution has the number {identity}")))?;
         let Promises { workspace_bytes, numerics, deterministic, graph_safe } = self;
         Ok(Solution { workspace_bytes, numerics, deterministic, graph_safe, ..found.clone() })

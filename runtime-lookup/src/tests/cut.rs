@@ -43,6 +43,30 @@ fn a_table_cut_at_any_byte_gives_its_whole_rows_and_says_that_it_was_cut() {
     }
 }
 
+#[test]
+fn an_aiter_table_cut_at_any_byte_gives_its_whole_rows_and_says_that_it_was_cut() {
+    let (_folder, path) = scratch("aiter.csv");
+    let row = |m: u32| {
+        format!("gfx942,304,{m},1024,3072,False,torch.bfloat16,torch.bfloat16,False,False,asm,1,0,9.5,kern,0,1.5,2.5\n")
+    };
+    let header = tgemm_db::format::aiter::COLUMNS.join(",") + "\n";
+    let text = header.clone() + &[row(64), row(80), row(512)].concat();
+    std::fs::write(&path, &text).unwrap();
+    let (all, report) = open(&path);
+    assert!(report.is_clean() && all.len() == 3, "{report}");
+    for at in 0..=text.len() {
+        std::fs::write(&path, &text[..at]).unwrap();
+        let (database, report) = open(&path);
+        let whole = text[..at].matches('\n').count().saturating_sub(1);
+        let kept = database.choices();
+        // The last cell says nothing of what runs.
+        assert!(kept.len() == whole || kept.len() == whole + 1, "cut at {at}: {} of {whole}", kept.len());
+        assert!(kept == &all.choices()[..kept.len()], "cut at {at}");
+        let is_at_line_end = at >= header.len() && text.as_bytes()[at - 1] == b'\n';
+        assert_eq!(report.is_clean(), is_at_line_end, "cut at {at}: {report}");
+    }
+}
+
 #[cfg(feature = "sqlite")]
 fn store(path: &Path, rows: &[Choice]) {
     use tgemm_db::store::{RunInfo, Store};
@@ -73,6 +97,38 @@ fn a_database_cut_at_any_byte_is_whole_or_says_that_it_is_not() {
     std::fs::write(&path, &bytes).unwrap();
     let (database, report) = open(&path);
     assert!(report.is_clean() && database.choices() == rows, "{report}");
+}
+
+/// The log of a sweep that was killed: whole transactions count, and no more.
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_log_cut_at_any_byte_gives_whole_transactions_or_says_why_not() {
+    use tgemm_db::store::{RunInfo, Store};
+    let (folder, live) = scratch("live.sqlite");
+    let (first, all) = (rows(20), rows(60));
+    let mut store = Store::open(&live).unwrap();
+    let run = RunInfo { tool_version: "0".into(), command_line: String::new(), options: Default::default() };
+    let run = store.begin_run(&run).unwrap();
+    let environment = store.environment(&here()).unwrap();
+    for part in [&all[..20], &all[20..]] {
+        store.save_choices(run, environment, &Default::default(), part).unwrap();
+    }
+    let read = |suffix: &str| std::fs::read(folder.path().join(format!("live.sqlite{suffix}"))).unwrap();
+    let (file, log) = (read(""), read("-wal"));
+    let (path, beside) = (folder.path().join("cut.sqlite"), folder.path().join("cut.sqlite-wal"));
+    let mut counts = std::collections::BTreeSet::new();
+    for at in (0..=40).chain((0..log.len()).step_by(509)).chain([log.len() - 1, log.len()]) {
+        std::fs::write(&path, &file).unwrap();
+        std::fs::write(&beside, &log[..at]).unwrap();
+        let (database, report) = open(&path);
+        let is_whole = [&[][..], &first, &all].contains(&database.choices());
+        assert!(is_whole && (report.is_clean() || database.is_empty()), "cut at {at} of {}: {report}", log.len());
+        counts.insert(database.len());
+        for left in [&beside, &folder.path().join("cut.sqlite-shm")] {
+            let _ = std::fs::remove_file(left);
+        }
+    }
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [0, 20, 60], "a log of two transactions");
 }
 
 /// Root may write anywhere: then only the bits are as they would be.

@@ -69,7 +69,7 @@ fn between_two_tuned_ms_both_sides_are_told_with_their_scores() {
     let (mut low, mut high) = (choice(problem(20)), choice(problem(400)));
     (low.solution.index, low.time_us) = (1, 10.0);
     (high.solution.index, high.time_us) = (2, 20.0);
-    let database = Database::from_choices([low, high], &here());
+    let database = Database::from_choices([low, high], &here()).with_levels(Levels::ALL);
     let constraints = Constraints::default();
     let told = database.explain(&problem(300), &constraints);
     assert_eq!((told.kind, told.tuned_m), (HitKind::Interval, Some(400)));

@@ -166,7 +166,7 @@ fn rows_of_other_builds_answer_at_no_level() {
 fn between_two_ms_the_winner_changes_once() {
     // The weights take 6 of the 7 us; within the span arithmetic begins to count, and what is wasted of it.
     let rows = [row(1, 4, 6.0), row(10, 1, 7.0), row(200, 2, 19.0), row(8000, 3, 700.0)];
-    let database = Database::from_choices(rows, &here());
+    let database = Database::from_choices(rows, &here()).with_levels(Levels::ALL);
     let constraints = Constraints::default();
     let untuned = |m: &u32| crate::ladder::padded(*m, 1024).iter().all(|m| ![10, 200, 8000].contains(m));
     let winners: Vec<i64> = (11..200)
@@ -184,10 +184,30 @@ fn between_two_ms_the_winner_changes_once() {
 #[test]
 fn without_times_the_upper_neighbour_answers() {
     for (low, high) in [(f64::NAN, f64::NAN), (1.0, f64::NAN), (f64::NAN, 1.0)] {
-        let database = Database::from_choices([row(10, 1, low), row(30, 2, high)], &here());
+        let database = Database::from_choices([row(10, 1, low), row(30, 2, high)], &here()).with_levels(Levels::ALL);
         let found = answer(&database, &site().at(20).into(), &Constraints::default());
         assert_eq!(found, (HitKind::Interval, Some(2)));
     }
+}
+
+#[test]
+fn neighbours_that_differ_do_not_answer_unless_scores_are_asked_for() {
+    let rows = |high: i64| [row(10, 1, 1.0), row(300, high, 2.0)];
+    let at_100 = |rows, levels| {
+        let database = Database::from_choices(rows, &here()).with_levels(levels);
+        let problem: Problem = site().at(100).into();
+        let found = answer(&database, &problem, &Constraints::default());
+        let told = database.explain(&problem, &Constraints::default());
+        assert_eq!(told.kind, found.0);
+        (found, told.to_string())
+    };
+    assert_eq!(at_100(rows(1), Levels::default()).0, (HitKind::Interval, Some(1)));
+    let (found, told) = at_100(rows(2), Levels::default());
+    assert_eq!(found, (HitKind::Default, None));
+    assert!(told.contains("the neighbours chose differently"), "{told}");
+    let scored = Levels { scored: true, ..Levels::default() };
+    assert_eq!(at_100(rows(2), scored).0, (HitKind::Interval, Some(2)));
+    assert_eq!(at_100(rows(1), Levels { interval: false, ..scored }).0, (HitKind::Default, None));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What holds for the lookup as a whole.
 
+mod corpus;
 mod cut;
 mod explain;
 mod files;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use tgemm_db::choice::Ratio;
 use tgemm_db::cost::{self, Roofline};
-use tgemm_db::{Choice, Constraints, DType, Environment, Numerics, Problem, Site, Verdict, WeightForm};
+use tgemm_db::{Choice, Constraints, DType, Environment, Numerics, Problem, Site, Solution, Verdict, WeightForm};
 
 use super::{build, choice, device, here};
 use crate::builder::Builder;
@@ -141,6 +141,13 @@ fn oracle(
     }
     let high = served.iter().copied().filter(|&at| m_of(at) > gemm.m).take(NEIGHBOURS_MAX).find(|&at| fit(at));
     let (Some(low), Some(high)) = (low, high) else { return Vec::new() };
+    let named = |at: usize| {
+        let Solution { build, index, name, params, weight_form, .. } = &rows[at].0.solution;
+        (build.clone(), *index, name.clone(), params.clone(), *weight_form)
+    };
+    if !levels.scored && named(low) != named(high) {
+        return Vec::new();
+    }
     // The roofline whose ceilings are the best rates of all rows that are served.
     let timed = || rows.iter().map(|(row, _)| row).filter(|row| serves(row, &here()));
     let best = |rate: fn(&Problem, f64) -> f64| timed().map(|row| rate(&row.problem, row.time_us)).fold(0.0, f64::max);
@@ -156,7 +163,8 @@ fn oracle(
 }
 
 fn levels() -> impl Strategy<Value = Levels> {
-    select(vec![Levels::default(), Levels::default(), Levels::AITER, Levels::EXACT])
+    let scored = Levels { scored: true, ..Levels::default() };
+    select(vec![Levels::default(), scored, scored, Levels::AITER, Levels::EXACT])
 }
 
 proptest! {

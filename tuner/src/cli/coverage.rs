@@ -99,7 +99,7 @@ impl Prediction {
         let mut sum = Prediction { estimate_us: 0.0, low_us: 0.0, high_us: 0.0, total_us: coverage.total_us };
         for row in &coverage.rows {
             // What runs anyway saves nothing, whatever was measured of it; nor is anything known of what was never compared.
-            let gains = |choice: &&Choice| !choice.is_baseline() && !choice.baselines.is_empty();
+            let gains = |choice: &&Choice| !choice.is_baseline() && choice.baseline_us().is_some();
             let Some(choice) = row.answer.choice.filter(gains) else { continue };
             let baseline_us = row.recorded.count.max(1) as f64 * row.time_us;
             // Too few pairs for an interval: at worst nothing was gained.

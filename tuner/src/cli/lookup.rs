@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use tgemm_db::{DType, Problem, Recorded, Site, key};
+use tgemm_db::{Choice, DType, Problem, Recorded, Site, key};
 use tgemm_lookup::{Database, Hit, HitKind};
 
 use super::here::HereArgs;
@@ -121,7 +121,7 @@ fn add_row(table: &mut comfy_table::Table, problem: &Problem, hit: &Hit<'_>) {
         hit.kind.to_string(),
         hit.tuned_m.map_or("-".into(), |m| m.to_string()),
         choice.map_or("-".into(), |c| report::time_us(c.time_us)),
-        choice.and_then(|c| c.baselines.first()).map_or("-".into(), |b| report::time_us(b.time_us)),
+        choice.and_then(Choice::baseline_us).map_or("-".into(), report::time_us),
         choice.map_or("run what you would have run".into(), |c| c.solution.to_string()),
     ]);
 }

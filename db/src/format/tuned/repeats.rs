@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 
 use super::super::cells::Cells;
-use super::super::intern::mix;
+use super::super::known::Known;
 use super::super::sheet::{Column, Reason};
 
-/// The most texts of one kind that are remembered; a newcomer takes the place of who was there.
-const SLOTS_MAX: usize = 2048;
+/// The most texts of one kind that are remembered.
+const KNOWN_MAX: usize = 4096;
 
 /// Bytes of a row of ours: a file of so many more remembers one text more.
 const ROW_BYTES_TYPICAL: usize = 256;
@@ -16,13 +16,10 @@ const ROW_BYTES_TYPICAL: usize = 256;
 /// Between two cells of a text. No cell holds it: it would have ended the row.
 const BETWEEN: char = '\n';
 
-/// A text and what it says; empty at first.
-type Slot<T> = Option<(Box<str>, T)>;
-
 /// Values by the exact text of the cells that say them.
 #[derive(Debug)]
 pub(super) struct Repeats<T> {
-    slots: RefCell<Vec<Slot<T>>>,
+    known: RefCell<Known<T>>,
     /// The cells of the row at hand.
     text: RefCell<String>,
 }
@@ -30,8 +27,8 @@ pub(super) struct Repeats<T> {
 impl<T: Clone> Repeats<T> {
     /// For a file of so many bytes.
     pub(super) fn of(bytes: usize) -> Repeats<T> {
-        let count = (bytes / ROW_BYTES_TYPICAL).next_power_of_two().min(SLOTS_MAX);
-        Repeats { slots: RefCell::new(vec![None; count]), text: RefCell::default() }
+        let count = (bytes / ROW_BYTES_TYPICAL).min(KNOWN_MAX);
+        Repeats { known: RefCell::new(Known::of(count)), text: RefCell::default() }
     }
 
     /// What `first` and the cells of `columns` say: as remembered, else as `read` reads it.
@@ -50,17 +47,6 @@ impl<T: Clone> Repeats<T> {
             text.push(BETWEEN);
             text.push_str(column.text(row));
         }
-        let mut slots = self.slots.borrow_mut();
-        // The upper bits of a product are the well-mixed ones.
-        let at = mix(0, &text).checked_shr(u64::BITS - slots.len().ilog2()).unwrap_or(0) as usize;
-        let slot = &mut slots[at];
-        if let Some((have, value)) = slot
-            && **have == **text
-        {
-            return Ok(value.clone());
-        }
-        let value = read()?;
-        *slot = Some((text.as_str().into(), value.clone()));
-        Ok(value)
+        self.known.borrow_mut().get(&text, read)
     }
 }
