@@ -39,6 +39,7 @@ table! {
     fn stream_capture_info = "cuStreamGetCaptureInfo_v2" (
         stream: usize, status: usize, id: usize, graph: usize, needs: usize, needs_len: usize,
     );
+    fn exchange_capture_mode = "cuThreadExchangeStreamCaptureMode" (mode: usize);
     fn stream_is_capturing = "cuStreamIsCapturing" (stream: usize, place: usize);
     fn event_create = "cuEventCreate" (place: usize, flags: u32);
     fn event_record = "cuEventRecord" (event: usize, stream: usize);

@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::Cuda;
 use super::algo::{self, CudaAlgo, CudaResult};
+use super::near::near;
 use super::table::table;
 use crate::abi::Answer;
 use crate::hipblaslt::object::{Object, desc, layout};
@@ -43,6 +44,8 @@ table! {
         results: usize, returned: usize,
     );
     fn config_get = "cublasLtMatmulAlgoConfigGetAttribute" (algo: usize, attribute: i32, to: usize, bytes: usize, written: usize);
+    fn config_set = "cublasLtMatmulAlgoConfigSetAttribute" (algo: usize, attribute: i32, from: usize, bytes: usize);
+    fn cap_get = "cublasLtMatmulAlgoCapGetAttribute" (algo: usize, attribute: i32, to: usize, bytes: usize, written: usize);
     fn check = "cublasLtMatmulAlgoCheck" (
         handle: usize, desc: usize, a: usize, b: usize, c: usize, d: usize, algo: usize, result: usize,
     );
@@ -204,6 +207,29 @@ impl<'a> Product<'a> {
         self.table.layout_set(self.layouts[at], 6, &raw const stride as usize, 8)
     }
 
+    /// Does cuBLASLt take `algo` for this? As it made it, with the workspace.
+    fn checked(&self, handle: usize, algo: &CudaAlgo) -> Result<CudaResult, i32> {
+        let mut result = CudaResult::default();
+        let [a, b, c, d] = self.layouts;
+        let (from, place) = (algo.as_ptr() as usize, &raw mut result as usize);
+        self.table.check(handle, self.desc, a, b, c, d, from, place)?;
+        if result.algo == CudaAlgo::default() {
+            result.algo = *algo;
+        }
+        Ok(result)
+    }
+
+    /// Everything: the ranked ones, those that other preferences give, and what is near to these.
+    fn whole(&self, handle: usize, workspace_bytes: u64, ranked: Vec<CudaResult>) -> Result<Vec<CudaResult>, i32> {
+        let mut results = ranked;
+        for (bytes, reductions) in [(workspace_bytes, 2), (workspace_bytes, 0), (0, 7)] {
+            results.extend(self.list(handle, bytes, reductions, LIST_MAX)?);
+        }
+        let near = near(self.table, &results, workspace_bytes, |algo| self.checked(handle, algo));
+        results.extend(near);
+        Ok(results)
+    }
+
     /// One list of cuBLASLt's. `cublasLtMatmulPreferenceAttributes_t`: MAX_WORKSPACE_BYTES 1, REDUCTION_SCHEME_MASK 3,
     /// MIN_ALIGNMENT_A..D 5–8.
     fn list(&self, handle: usize, workspace_bytes: u64, reductions: u32, count: usize) -> Result<Vec<CudaResult>, i32> {
@@ -263,9 +289,7 @@ impl Cuda {
         let count = requested.clamp(1, LIST_MAX);
         let mut results = product.list(handle, workspace_bytes, 7, count)?;
         if requested > results.len() && requested > 1 {
-            for (bytes, reductions) in [(workspace_bytes, 2), (workspace_bytes, 0), (0, 7)] {
-                results.extend(product.list(handle, bytes, reductions, count)?);
-            }
+            results = product.whole(handle, workspace_bytes, results)?;
         }
         let mut offered = lt.remember(product.key, &results);
         offered.truncate(requested);
@@ -280,7 +304,8 @@ impl Cuda {
         let handle = lt.handle()?;
         for (bytes, reductions) in [32 << 20, 0, 1 << 20, 256 << 20].into_iter().flat_map(|b| [7, 2, 0].map(|r| (b, r)))
         {
-            lt.remember(product.key, &product.list(handle, bytes, reductions, LIST_MAX)?);
+            let ranked = product.list(handle, bytes, reductions, LIST_MAX)?;
+            lt.remember(product.key, &product.whole(handle, bytes, ranked)?);
             if let Some(found) = lt.known(index, product.key) {
                 return Ok(found);
             }
@@ -293,10 +318,7 @@ impl Cuda {
         let lt = self.lt()?;
         let product = Product::new(&lt.table, description)?;
         let algo = self.algo(lt, &product, index)?;
-        let mut result = CudaResult::default();
-        let ([a, b, c, d], handle) = (product.layouts, lt.handle()?);
-        let (algo, place) = (&raw const algo as usize, &raw mut result as usize);
-        lt.table.check(handle, product.desc, a, b, c, d, algo, place)?;
+        let result = product.checked(lt.handle()?, &algo)?;
         if result.state == 0 { Ok(result.workspace) } else { Err(hipblas_status(result.state)) }
     }
 

@@ -6,9 +6,11 @@ mod algo;
 mod blas;
 mod driver;
 mod lt;
+mod near;
 mod table;
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 use crate::abi::Answer;
 use crate::hip::Facts;
@@ -31,8 +33,12 @@ table::table! {
     fn lowered_name = "nvrtcGetLoweredName" (program: usize, name: usize, place: usize);
 }
 
-/// `hipErrorInvalidContext`.
+/// `hipErrorInvalidDevice`, `hipErrorInvalidContext`.
+const INVALID_DEVICE: i32 = 101;
 const INVALID_CONTEXT: i32 = 201;
+
+/// Most devices of a host.
+const DEVICES_MAX: usize = 64;
 
 thread_local! {
     /// The device whose context this thread has, if any.
@@ -42,6 +48,8 @@ thread_local! {
 /// The opened libraries. Only the driver must be there.
 pub struct Cuda {
     driver: Driver,
+    /// The primary context of each device, once it was entered.
+    contexts: [OnceLock<Result<usize, i32>>; DEVICES_MAX],
     lt: Result<lt::Lt, String>,
     blas: Result<blas::Blas, String>,
     /// NVRTC.
@@ -54,6 +62,7 @@ impl Cuda {
         driver.init(0).map_err(|status| format!("cuInit: {status}"))?;
         Ok(Cuda {
             driver,
+            contexts: [const { OnceLock::new() }; DEVICES_MAX],
             lt: lt::Lt::load().inspect_err(|reason| eprintln!("rocm-double: cuBLASLt: {reason}")),
             blas: blas::Blas::load(&["libcublas.so.13", "libcublas.so.12"])
                 .inspect_err(|reason| eprintln!("rocm-double: cuBLAS: {reason}")),
@@ -70,10 +79,13 @@ impl Cuda {
 
     /// Makes the device's primary context, which NVIDIA's libraries share, this thread's.
     pub fn enter_device(&self, device: i32) -> Answer {
-        let mut context = 0usize;
-        // Retained once a thread and device, and kept: the process owns the device.
-        self.driver.retain_context(&raw mut context as usize, device)?;
-        self.driver.set_context(context)?;
+        let place = usize::try_from(device).ok().and_then(|at| self.contexts.get(at)).ok_or(INVALID_DEVICE)?;
+        let context = place.get_or_init(|| {
+            let mut context = 0usize;
+            // Once a device and kept: the process owns it.
+            self.driver.retain_context(&raw mut context as usize, device).map(|()| context)
+        });
+        self.driver.set_context((*context)?)?;
         ENTERED.set(Some(device));
         Ok(())
     }

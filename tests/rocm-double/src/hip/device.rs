@@ -34,12 +34,14 @@ pub struct Facts {
     pub xccs: i32,
 }
 
+/// Is there such a device? Programs set theirs again before every call: nothing more is asked.
+fn check(double: &Double, device: i32) -> Answer {
+    if (0..count(double)?).contains(&device) { Ok(()) } else { Err(INVALID_DEVICE) }
+}
+
 impl Facts {
     fn of(double: &Double, device: i32) -> Result<Facts, i32> {
-        let count = count(double)?;
-        if !(0..count).contains(&device) {
-            return Err(INVALID_DEVICE);
-        }
+        check(double, device)?;
         let script = &double.script.device;
         let (major, minor) = compute_capability(&script.arch);
         let scripted = Facts {
@@ -157,7 +159,7 @@ exports! { hip_call;
     }
 
     fn hipSetDevice(device: i32) |double| {
-        Facts::of(double, device)?;
+        check(double, device)?;
         CURRENT.set(device);
         match double.host() {
             Ok(host) => host.alive(),
