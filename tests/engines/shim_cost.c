@@ -4,7 +4,8 @@
  *     TGEMM_TUNE=1 TGEMM_UNTUNED=/tmp/u LD_PRELOAD=libtgemm_shim.so ./shim_cost
  *
  * Prints, for cublasGemmEx and cublasLtMatmul, the medians of nanoseconds a call (paused, at work) and of their paired
- * differences with the quartiles of those.
+ * differences with the quartiles of those. cublasGemmEx twice: with factors on the stack, as PyTorch has them, and as
+ * constants of the program.
  */
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -32,9 +33,18 @@ static void must(int status, const char *what) {
     }
 }
 
+static void gemm_ex_with(const float *one, const float *zero) {
+    must(cublasGemmEx(blas, CUBLAS_OP_T, CUBLAS_OP_N, SIZE, SIZE, SIZE, one, a, CUDA_R_16BF, SIZE, b, CUDA_R_16BF, SIZE,
+                      zero, c, CUDA_R_16BF, SIZE, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT), "cublasGemmEx");
+}
+
 static void gemm_ex(void) {
-    must(cublasGemmEx(blas, CUBLAS_OP_T, CUBLAS_OP_N, SIZE, SIZE, SIZE, &alpha, a, CUDA_R_16BF, SIZE, b, CUDA_R_16BF, SIZE,
-                      &beta, c, CUDA_R_16BF, SIZE, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT), "cublasGemmEx");
+    float one = 1, zero = 0;
+    gemm_ex_with(&one, &zero);
+}
+
+static void gemm_ex_constants(void) {
+    gemm_ex_with(&alpha, &beta);
 }
 
 static void lt_matmul(void) {
@@ -97,6 +107,7 @@ int main(void) {
     must(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     must(cublasLtMatmulAlgoGetHeuristic(lt, desc, layout, layout, layout, layout, preference, 1, &found, &count), "heuristic");
     compare("cublasGemmEx", gemm_ex, pause_shim);
+    compare("cublasGemmEx, constants", gemm_ex_constants, pause_shim);
     compare("cublasLtMatmul", lt_matmul, pause_shim);
     return 0;
 }

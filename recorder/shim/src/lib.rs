@@ -24,6 +24,7 @@
 //! | `guard` | what a library calls while it works is not counted again |
 //! | `state` | what this process is asked to do |
 //! | `product` | an argument list as a problem |
+//! | `program` | which memory holds the program's constants |
 //! | `seen` | a call that was looked at, and how it is counted |
 //! | `apply` | tuned choices in the place of a library's own |
 //! | `cache` | calls that a thread has made before |
@@ -36,6 +37,7 @@ mod captures;
 mod guard;
 mod hooks;
 mod product;
+mod program;
 mod real;
 mod seen;
 mod shadow;

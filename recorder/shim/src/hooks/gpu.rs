@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tgemm_vendor::gpu::{Dialect, Handle};
 
 use crate::captures::{self, Capture};
+use crate::program;
 use crate::real::Beside;
 
 /// Questions that a library answers about a handle of its own.
@@ -36,17 +37,18 @@ unsafe fn ask<T: Default>(question: &Beside, neighbour: usize, handle: Handle) -
 }
 
 impl Facts {
-    /// Are the factors of a call on `handle` on the host? Where they are on this thread's stack, as nearly always, the
-    /// library need not be asked, which would cost more than all the rest.
+    /// Are the factors of a call on `handle` on the host? Where they are on this thread's stack, as nearly always, or constants
+    /// of the program, the library need not be asked, which would cost more than all the rest.
     ///
     /// # Safety
     /// The handle is of the library that holds the code at `neighbour`, whose questions these are.
     #[inline]
     pub unsafe fn are_factors_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
         let here = 0u8;
-        let is_near = |at: *const c_void| (at as usize).wrapping_sub(&raw const here as usize) < STACK_BYTES_NEAR;
+        let is_near = |at: usize| at.wrapping_sub(&raw const here as usize) < STACK_BYTES_NEAR;
+        let is_hosts = |at: *const c_void| is_near(at as usize) || program::is_constant(at as usize);
         // SAFETY: the contract of this function.
-        factors.into_iter().all(is_near) || unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
+        factors.into_iter().all(is_hosts) || unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
     }
 
     /// Where launches on `handle` go.
