@@ -5,6 +5,19 @@
 //! - what was accepted survives our own tables: written as a native table and read again it is equal;
 //! - every row and every rejection has a line of the file, and nothing is said twice;
 //! - what was imported with its spelling is accepted again when it is exported like its origin.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`lookup`] | what tables and databases are held to once they are loaded, and cut |
+//! | [`store`] | SQLite databases, spoiled page by page and row by row |
+//! | [`capi`] | a program in C's words that a fuzzer writes |
+//! | [`feed`], [`scratch`] | its bytes as decisions; files in memory |
+
+pub mod capi;
+pub mod feed;
+pub mod lookup;
+pub mod scratch;
+pub mod store;
 
 use std::path::Path;
 
