@@ -3,6 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`Backend`] | a device as much as launching takes: what a [`Context`] is, and what an engine's own device is |
 //! | [`Survey`] | what a device is asked about an output that is too large to be read |
 //! | [`operands`] | the raw pointers of one launch, shared by tuner, dispatch and every foreign door |
 //! | [`cpu`] | the host's processors: device identity, libraries, context |
@@ -12,6 +13,7 @@
 //!
 //! A new library is one [`Library`]; nothing else in the house changes.
 
+mod backend;
 pub mod cpu;
 pub mod gpu;
 #[cfg(feature = "measure")]
@@ -22,8 +24,9 @@ pub mod scripted;
 mod survey;
 
 use tgemm_db::recording::Via;
-use tgemm_db::{Build, Environment, Gemm, Problem, Recorded, Solution};
+use tgemm_db::{Build, Gemm, Problem, Recorded, Solution};
 
+pub use backend::{Backend, Queue};
 pub use operands::{Buffer, Operands, Packed, PackedForm, Stream};
 pub use survey::{Cell, Survey, Surveyed};
 
@@ -202,25 +205,13 @@ pub struct Arm<'a> {
     pub calls: u32,
 }
 
-/// One device opened in this process.
-pub trait Context: Send {
-    /// Device, builds, driver and variables.
-    fn environment(&self) -> &Environment;
-
-    /// Every library that could be opened.
-    fn libraries(&self) -> &[Box<dyn Library>];
-
-    /// Device memory, aligned to 64 bytes or better, contents undefined.
-    fn alloc(&self, bytes: usize) -> Result<Buffer, Error>;
-
+/// One device opened in this process: what measuring takes, beyond launching.
+pub trait Context: Backend {
     /// Copies host bytes into device memory at `offset`.
     fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error>;
 
     /// Copies device memory at `offset` to the host, after everything enqueued has finished.
     fn read(&self, buffer: &Buffer, offset: usize, bytes: &mut [u8]) -> Result<(), Error>;
-
-    /// Waits until everything enqueued has finished.
-    fn synchronize(&self) -> Result<(), Error>;
 
     /// Memory that could still be allocated without harm to others, bytes.
     fn available_bytes(&self) -> u64;
@@ -274,7 +265,7 @@ pub(crate) fn gemm_of(problem: &Problem) -> Result<&Gemm, Error> {
     problem.gemm().ok_or_else(|| Error::unsupported("only GEMMs are computed here"))
 }
 
-/// The library of `context` with that name.
-pub fn library<'a>(context: &'a dyn Context, name: &str) -> Option<&'a dyn Library> {
-    context.libraries().iter().find(|library| library.build().library == name).map(|library| &**library)
+/// The library of `backend` with that name.
+pub fn library<'a>(backend: &'a dyn Backend, name: &str) -> Option<&'a dyn Library> {
+    backend.libraries().iter().find(|library| library.build().library == name).map(|library| &**library)
 }

@@ -5,7 +5,7 @@
 //! says `real_time`. The same script gives the same figures in every process.
 //!
 //! ```
-//! use tgemm_kernels::{Context, scripted::ScriptedContext};
+//! use tgemm_kernels::{Backend, scripted::ScriptedContext};
 //!
 //! let context = ScriptedContext::from_json(
 //!     r#"{
@@ -53,7 +53,8 @@ pub use script::{Behaviour, Kind, Script, ScriptError, SolutionScript, When};
 
 use crate::measure::rng::Rng;
 use crate::{
-    Arm, Ask, BaselineSolution, Buffer, Context, Effort, Error, Launch, Library, Prepared, Stream, Survey, Surveyed,
+    Arm, Ask, Backend, BaselineSolution, Buffer, Context, Effort, Error, Launch, Library, Prepared, Stream, Survey,
+    Surveyed,
 };
 
 /// Alignment of device memory.
@@ -188,7 +189,7 @@ impl ScriptedContext {
     }
 }
 
-impl Context for ScriptedContext {
+impl Backend for ScriptedContext {
     fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -219,6 +220,12 @@ impl Context for ScriptedContext {
         Ok(unsafe { Buffer::from_raw(ptr.cast(), bytes, Box::new(release)) })
     }
 
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Context for ScriptedContext {
     fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         within(buffer, offset, bytes.len())?;
         // SAFETY: the range was just checked; the buffer is host memory of its own.
@@ -234,10 +241,6 @@ impl Context for ScriptedContext {
         unsafe {
             std::ptr::copy_nonoverlapping(buffer.as_ptr().cast::<u8>().add(offset), bytes.as_mut_ptr(), bytes.len())
         };
-        Ok(())
-    }
-
-    fn synchronize(&self) -> Result<(), Error> {
         Ok(())
     }
 

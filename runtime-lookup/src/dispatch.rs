@@ -1,30 +1,78 @@
 //! Runs the choice: a [`TunedGemm`] for a device, a [`Plan`] for each weight matrix.
 //!
-//! A plan resolves each M once: looks it up, prepares the choice, packs the weights in the choice's form. From then on a
-//! run is a small search and a launch, without a lock or an allocation. Whatever stands in the choice's way (nothing
-//! tuned, a library that is absent or of another build, a refusal, no memory to pack) is a typed [`Fallback`] that is
-//! found once and remembered, and the baseline runs instead: nothing raises in serving. The one exception is a launch
-//! that may have started: running another after it could add twice, so its error goes to the caller.
+//! ```
+//! # #[cfg(not(miri))] {
+//! use std::sync::Arc;
+//! use tgemm_db::{DType, Site};
+//! use tgemm_kernels::cpu::CpuContext; // `gpu::attach::Attached::to_current(Dialect::Hip)` for the engine's own GPU
+//! use tgemm_kernels::{Backend, Operands, Stream};
+//! use tgemm_lookup::Database;
+//! use tgemm_lookup::dispatch::{DispatchError, DispatchOptions, TunedGemm};
 //!
-//! All launches of one [`TunedGemm`] go to one stream, one after the other; they share one workspace.
+//! let device = Arc::new(CpuContext::open());
+//! let (database, report) = Database::open(&["tuned.csv".into()], device.environment()); // nothing there: baselines run
+//! eprintln!("{report}");
+//! let gemm = TunedGemm::new(device, Arc::new(database), DispatchOptions::default());
+//!
+//! let weights = vec![1.0f32; 8 * 4]; // 8 out features of 4 in features
+//! let mut layer = gemm.plan(Site::linear(8, 4, DType::F32)); // once a weight matrix
+//! let stream = Stream::DEFAULT; // a hipStream_t or CUstream of any binding: Stream(raw)
+//! // SAFETY: the weights are 8 x 4 numbers, and stay where they are.
+//! let warmed = unsafe { layer.warm(2, weights.as_ptr().cast(), stream) }; // before a capture, or the first token
+//!
+//! let (x, mut out) = (vec![1.0f32; 2 * 4], vec![0.0f32; 2 * 8]);
+//! let io = Operands {
+//!     x: x.as_ptr().cast(),
+//!     w: weights.as_ptr().cast(),
+//!     out: out.as_mut_ptr().cast(),
+//!     ..Operands::default()
+//! };
+//! // SAFETY: x has 2 x 4 numbers and out room for 2 x 8, and a CPU's launch is over when it returns.
+//! match unsafe { layer.run(2, &io, stream) } {
+//!     Ok(()) => assert_eq!(out, [4.0; 16]),
+//!     Err(DispatchError::NoBaseline { reason, .. }) => eprintln!("no GEMM library is here: {reason}"),
+//!     Err(error) => panic!("{error}"),
+//! }
+//! # drop(warmed);
+//! # }
+//! ```
+//!
+//! A plan resolves each M once: looks it up, prepares the choice, packs the weights in the choice's form where the
+//! constraints let it. From then on a run is a small search and a launch, without a lock or an allocation. Whatever stands in
+//! the choice's way (nothing tuned, a library that is absent or of another build, a refusal, no memory to pack) is a typed
+//! [`Fallback`] that is found once and remembered, and the baseline runs instead: nothing raises in serving. The exceptions
+//! are a launch that may have started, since running another after it could add twice, and what follows from captures.
+//!
+//! **Threads and streams.** A [`TunedGemm`] is shared by any number of threads; a [`Plan`] is one thread's at a time, and a
+//! layer may have several. Every run says its stream. Launches into one stream follow one another and share its workspace,
+//! which only grows; what it outgrew is kept until the last plan is gone, since captured graphs hold its address.
+//!
+//! **Captures.** After [`Plan::warm`] with a stream, runs at that M into that stream allocate nothing and make nothing ready,
+//! so they may be captured. What would have to be made under a capture is refused with [`DispatchError::NotWarm`] before
+//! anything is enqueued. A graph goes on using the workspace of the stream that it was captured on: replay it where that
+//! stream has nothing else under way, or give its runs a workspace of their own. Set [`Constraints::graph_safe`] to leave out
+//! solutions that are not known to bear it.
 
 mod plan;
 mod resolve;
 #[cfg(test)]
 mod tests;
+mod workspace;
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ffi::c_void;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
+use tgemm_db::problem::Invalid;
 use tgemm_db::{Constraints, Problem, Site, Solution};
-use tgemm_kernels::{Buffer, Context, Error, Stream};
+use tgemm_kernels::{Backend, Error};
 
 pub use plan::Plan;
 use resolve::Resolved;
 pub use resolve::{Fallback, prepare};
+pub use workspace::QUEUES_MAX;
+use workspace::Workspaces;
 
 use crate::{Database, HitKind};
 
@@ -59,6 +107,22 @@ pub enum DispatchError {
         /// Why.
         error: Error,
     },
+    /// There is no such problem.
+    #[error("{problem}: {invalid}")]
+    Invalid {
+        /// What was asked for.
+        problem: Box<Problem>,
+        /// What is wrong with it.
+        invalid: Invalid,
+    },
+    /// The stream is being captured, and something would have to be made first. Nothing was enqueued.
+    #[error("{problem} cannot be captured yet: {lacks}; warm its plan for this M and stream first")]
+    NotWarm {
+        /// What was asked for.
+        problem: Box<Problem>,
+        /// What is not ready.
+        lacks: &'static str,
+    },
     /// A plan belongs to one weight matrix, whose packed form it keeps.
     #[error("the plan of {site} was packed from other weights; make one plan a weight matrix")]
     OtherWeights {
@@ -68,21 +132,13 @@ pub enum DispatchError {
 }
 
 /// What a caller may set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DispatchOptions {
-    /// What the user allows; an engine that holds plain weights only says so here.
+    /// What the user allows; an engine that holds plain weights only, or writes into them in place, says so here.
     pub constraints: Constraints,
     /// What runs where nothing is tuned: the `via` of a baseline, or a library's name. `None`, or a name that offers
     /// nothing for a problem: the first library that does.
     pub baseline: Option<String>,
-    /// Where launches go.
-    pub stream: Stream,
-}
-
-impl Default for DispatchOptions {
-    fn default() -> DispatchOptions {
-        DispatchOptions { constraints: Constraints::default(), baseline: None, stream: Stream::DEFAULT }
-    }
 }
 
 /// How often what was run.
@@ -117,53 +173,58 @@ pub struct ProblemReport {
 
 /// Tuned products on one device. A clone shares everything with its original.
 #[derive(Clone)]
-pub struct TunedGemm<'a> {
-    shared: Rc<Shared<'a>>,
+pub struct TunedGemm {
+    shared: Arc<Shared>,
 }
 
 /// What all plans of a [`TunedGemm`] share.
-struct Shared<'a> {
-    context: &'a dyn Context,
-    database: &'a Database,
+struct Shared {
+    // Before the backend: its memory is freed while its libraries are there.
+    workspaces: Workspaces,
+    ready: Mutex<FxHashMap<Problem, Arc<Resolved>>>,
+    backend: Arc<dyn Backend>,
+    database: Arc<Database>,
     options: DispatchOptions,
-    ready: RefCell<FxHashMap<Problem, Rc<Resolved>>>,
-    workspace: RefCell<Option<Buffer>>,
-    packed_bytes: Cell<u64>,
+    packed_bytes: AtomicU64,
 }
 
-impl<'a> TunedGemm<'a> {
-    /// Runs what `database` chose on what `context` holds. An empty database runs the baseline throughout.
-    pub fn new(context: &'a dyn Context, database: &'a Database, options: DispatchOptions) -> TunedGemm<'a> {
-        let shared = Shared {
-            context,
-            database,
-            options,
-            ready: RefCell::default(),
-            workspace: RefCell::default(),
-            packed_bytes: Cell::new(0),
-        };
-        TunedGemm { shared: Rc::new(shared) }
+impl TunedGemm {
+    /// Runs what `database` chose on what `backend` holds. An empty database runs the baseline throughout.
+    pub fn new(backend: Arc<dyn Backend>, database: Arc<Database>, options: DispatchOptions) -> TunedGemm {
+        let (workspaces, ready, packed_bytes) = Default::default();
+        TunedGemm { shared: Arc::new(Shared { workspaces, ready, backend, database, options, packed_bytes }) }
     }
 
     /// The plan of one weight matrix at `site`.
-    pub fn plan(&self, site: Site) -> Plan<'a> {
-        Plan::new(Rc::clone(&self.shared), site)
+    pub fn plan(&self, site: Site) -> Plan {
+        Plan::new(Arc::clone(&self.shared), site)
+    }
+
+    /// Where it runs.
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.shared.backend
     }
 
     /// Memory that all plans hold in packed weights, bytes.
     pub fn packed_bytes(&self) -> u64 {
-        self.shared.packed_bytes.get()
+        self.shared.packed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory that all streams hold as workspaces, bytes.
+    pub fn workspace_bytes(&self) -> u64 {
+        self.shared.workspaces.bytes()
     }
 
     /// How often what was run, over all plans.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
-        for resolved in self.shared.ready.borrow().values() {
-            let (applied, baseline) = (resolved.applied.get(), resolved.baseline_runs.get());
+        for resolved in self.shared.ready().values() {
+            let applied = resolved.applied.load(Ordering::Relaxed);
+            let baseline = resolved.baseline_runs.load(Ordering::Relaxed);
             if applied > 0 {
                 *counters.applied.entry(resolved.kind).or_default() += applied;
             }
-            match &*resolved.fallback.borrow() {
+            match resolved.fallback() {
                 Some(fallback) if baseline > 0 => *counters.fallen_back.entry(fallback.name()).or_default() += baseline,
                 _ => counters.missed += baseline,
             }
@@ -173,36 +234,40 @@ impl<'a> TunedGemm<'a> {
 
     /// What became of every problem so far, in the order of their keys.
     pub fn report(&self) -> Vec<ProblemReport> {
-        let mut report: Vec<_> = self.shared.ready.borrow().values().map(|resolved| resolved.report()).collect();
+        let mut report: Vec<_> = self.shared.ready().values().map(|resolved| resolved.report()).collect();
         report.sort_by_key(|line| line.problem);
         report
     }
 }
 
-impl Shared<'_> {
-    fn resolve(&self, problem: Problem) -> Rc<Resolved> {
-        if let Some(resolved) = self.ready.borrow().get(&problem) {
-            return Rc::clone(resolved);
-        }
-        let resolved = Rc::new(Resolved::new(self.context, self.database, &self.options, problem));
-        let mut ready = self.ready.borrow_mut();
-        if ready.len() < PROBLEMS_MAX {
-            ready.insert(problem, Rc::clone(&resolved));
-        }
-        resolved
+impl Shared {
+    fn ready(&self) -> MutexGuard<'_, FxHashMap<Problem, Arc<Resolved>>> {
+        // What goes in is whole: a panic elsewhere leaves nothing broken behind it.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Scratch memory of at least `bytes`; no allocation once it has grown.
-    fn workspace(&self, bytes: usize) -> Result<(*mut c_void, usize), Error> {
-        if bytes == 0 {
-            return Ok((std::ptr::null_mut(), 0));
+    /// `problem` made ready; `None` if it is not, and may not be made so now.
+    fn resolve(&self, problem: Problem, is_forbidden: impl FnOnce() -> bool) -> Option<Arc<Resolved>> {
+        if let Some(resolved) = self.ready().get(&problem) {
+            return Some(Arc::clone(resolved));
         }
-        let mut workspace = self.workspace.borrow_mut();
-        if workspace.as_ref().is_none_or(|buffer| buffer.bytes() < bytes) {
-            // Launches that are still under way use the old one.
-            self.context.synchronize()?;
-            *workspace = Some(self.context.alloc(bytes)?);
+        if is_forbidden() {
+            return None;
         }
-        Ok(workspace.as_mut().map_or((std::ptr::null_mut(), 0), |buffer| (buffer.as_mut_ptr(), buffer.bytes())))
+        // Outside of the lock, as it takes long; of two threads that do the same, the first one's stands.
+        let resolved = Arc::new(Resolved::new(self, problem));
+        let mut ready = self.ready();
+        if ready.len() >= PROBLEMS_MAX {
+            return Some(resolved);
+        }
+        Some(Arc::clone(ready.entry(problem).or_insert(resolved)))
     }
 }
+
+/// Shared by threads, and handed from one to another.
+const _: () = {
+    const fn shared<T: Send + Sync + Clone>() {}
+    const fn handed<T: Send>() {}
+    shared::<TunedGemm>();
+    handed::<Plan>();
+};

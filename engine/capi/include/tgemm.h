@@ -1,5 +1,5 @@
 /*
- * tgemm.h: find tuned GEMMs, and record which ones an engine runs. C99 and C++11.
+ * tgemm.h: find tuned GEMMs, run them, and record which ones an engine runs. C99 and C++11.
  *
  * This file is generated from the library's sources; do not edit it.
  *
@@ -22,6 +22,20 @@
  *   TgemmHit hit = {.size = sizeof hit};         // once a call
  *   tgemm_site_lookup(site, tokens, NULL, &hit); // NULL: plain weights, exact sums, any library
  *   if (hit.kind != TGEMM_KIND_DEFAULT) { ... hit.library, hit.index, hit.params ... }
+ *
+ * To have them run as well, on the device that is current on this thread:
+ *
+ *   TgemmBackend *backend;                       // nothing has to be described then
+ *   tgemm_backend_open(TGEMM_PLATFORM_HIP, -1, &backend);
+ *   tgemm_database_open_for(backend, paths, 1, NULL, &database);
+ *   TgemmDispatch *dispatch;
+ *   tgemm_dispatch_open(backend, database, NULL, &dispatch);
+ *   TgemmPlan *plan;                             // once a weight matrix
+ *   tgemm_plan_open(dispatch, &layer, &plan);
+ *   tgemm_plan_warm(plan, tokens, w, stream);    // before a capture, or the first token
+ *
+ *   TgemmOperands io = {.size = sizeof io, .x = x, .w = w, .out = out}; // once a call
+ *   if (tgemm_plan_run(plan, tokens, &io, stream) != TGEMM_STATUS_OK) { ... tgemm_last_error() ... }
  *
  * Link with -ltgemm. The static library needs, on Linux, -lgcc_s -lutil -lrt -lpthread -lm -ldl behind it.
  *
@@ -57,7 +71,8 @@
 #define TGEMM_ABI_VERSION 1
 
 /**
- * How a call went. Negative values are failures: nothing was done, and tgemm_last_error() says why.
+ * How a call went. Negative values are failures: nothing was done (but for TGEMM_STATUS_MAY_HAVE_RUN), and
+ * tgemm_last_error() says why.
  */
 enum TgemmStatus
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -105,6 +120,19 @@ enum TgemmStatus
    * There is no more room for it.
    */
   TGEMM_STATUS_FULL = -9,
+  /**
+   * The device, its runtime or one of its libraries failed; from a run: nothing was started.
+   */
+  TGEMM_STATUS_DEVICE = -10,
+  /**
+   * The stream is being captured into a graph, and something is not ready that tgemm_plan_warm makes ready; nothing was
+   * started.
+   */
+  TGEMM_STATUS_NOT_WARM = -11,
+  /**
+   * A product was started and failed: its output is not to be trusted, and nothing was run instead.
+   */
+  TGEMM_STATUS_MAY_HAVE_RUN = -12,
   /**
    * A defect of this library; the handles that were passed should be closed.
    */
@@ -640,13 +668,18 @@ enum TgemmLevel
    */
   TGEMM_LEVEL_PADDED = 2,
   /**
-   * An M between two tuned ones of the same site.
+   * An M between two tuned ones of the same site that chose the same solution.
    */
   TGEMM_LEVEL_INTERVAL = 4,
   /**
    * A site that was not tuned, beside one that was: a guess.
    */
   TGEMM_LEVEL_PREDICTED = 8,
+  /**
+   * With Interval: where the two chose differently, the one that is thought to be faster; it may be slower than what would
+   * have run.
+   */
+  TGEMM_LEVEL_SCORED = 16,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -694,6 +727,40 @@ typedef uint32_t TgemmKind;
 #endif // __cplusplus
 
 /**
+ * Whose functions a device is driven by.
+ */
+enum TgemmPlatform
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  /**
+   * The host's processors; there is one device, 0.
+   */
+  TGEMM_PLATFORM_CPU = 1,
+  /**
+   * CUDA, version 12 or newer.
+   */
+  TGEMM_PLATFORM_CUDA = 2,
+  /**
+   * HIP of ROCm 6 or newer.
+   */
+  TGEMM_PLATFORM_HIP = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum TgemmPlatform TgemmPlatform;
+#else
+typedef uint32_t TgemmPlatform;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * A device that the engine has opened, with the libraries that can be called on it. Any number of threads may use it.
+ */
+typedef struct TgemmBackend TgemmBackend;
+
+/**
  * What an engine allows, made ready; made once and used by any number of lookups, databases and threads.
  */
 typedef struct TgemmConstraints TgemmConstraints;
@@ -702,6 +769,17 @@ typedef struct TgemmConstraints TgemmConstraints;
  * Tuned tables made ready for one device. Any number of threads may ask it at once.
  */
 typedef struct TgemmDatabase TgemmDatabase;
+
+/**
+ * Tuned products on one device. Any number of threads may use it.
+ */
+typedef struct TgemmDispatch TgemmDispatch;
+
+/**
+ * One weight matrix, ready to be multiplied with at any M. Of several threads that run it at once, one waits for the other:
+ * give each its own plan.
+ */
+typedef struct TgemmPlan TgemmPlan;
 
 /**
  * Counts the problems that an engine runs, and writes them to a file for the tuner. Any number of threads may use it.
@@ -844,6 +922,68 @@ typedef struct TgemmOptions {
    */
   uint32_t misses_max;
 } TgemmOptions;
+
+/**
+ * How products are dispatched. Every field but size may stay 0.
+ */
+typedef struct TgemmDispatchOptions {
+  /**
+   * sizeof(TgemmDispatchOptions).
+   */
+  size_t size;
+  /**
+   * What runs where nothing is tuned: a library's name, or a call such as "cublasGemmEx"; NULL, or one that does not take a
+   * problem: the first library that does.
+   */
+  const char *baseline;
+  /**
+   * What a choice may be; NULL is plain weights, exact sums and any library. With TGEMM_WEIGHT_FORM_PREPACKED, plans keep
+   * packed copies of their weights: not for an engine that writes into its weights in place. Not needed afterwards.
+   */
+  const struct TgemmConstraints *constraints;
+} TgemmDispatchOptions;
+
+/**
+ * How often what was run, over all plans of a dispatch, and what they hold.
+ */
+typedef struct TgemmCounters {
+  /**
+   * sizeof(TgemmCounters), set by the caller.
+   */
+  size_t size;
+  /**
+   * Runs of a choice that was tuned for this very problem.
+   */
+  uint64_t exact;
+  /**
+   * Runs of one borrowed from the M that AITER's padding names.
+   */
+  uint64_t padded;
+  /**
+   * Runs of one tuned at an M beside it.
+   */
+  uint64_t interval;
+  /**
+   * Runs of one tuned at a site beside it.
+   */
+  uint64_t predicted;
+  /**
+   * Runs of the baseline because nothing was tuned.
+   */
+  uint64_t missed;
+  /**
+   * Runs of the baseline although something was tuned: see the report.
+   */
+  uint64_t fallen_back;
+  /**
+   * Memory in packed weights.
+   */
+  uint64_t packed_bytes;
+  /**
+   * Memory in the workspaces of streams.
+   */
+  uint64_t workspace_bytes;
+} TgemmCounters;
 
 /**
  * What is to be computed: `out[M,N] = act(alpha * x[M,K] * transpose(w[N,K]) * scales + bias[N] + beta * c[M,N])`.
@@ -1069,6 +1209,61 @@ typedef struct TgemmHit {
 } TgemmHit;
 
 /**
+ * The operands of one product, by raw pointers into the device's memory, as its problem describes them. What a problem does
+ * not have may stay NULL.
+ */
+typedef struct TgemmOperands {
+  /**
+   * sizeof(TgemmOperands).
+   */
+  size_t size;
+  /**
+   * Activations.
+   */
+  const void *x;
+  /**
+   * Weights as the engine holds them: the same pointer at every run of a plan.
+   */
+  const void *w;
+  /**
+   * The output.
+   */
+  void *out;
+  /**
+   * Bias of N elements.
+   */
+  const void *bias;
+  /**
+   * Scales of x.
+   */
+  const void *x_scale;
+  /**
+   * Scales of w.
+   */
+  const void *w_scale;
+  /**
+   * The old output, where the problem's beta is not zero and it is out of place.
+   */
+  const void *c;
+  /**
+   * Scratch memory for this run, aligned to 64 bytes; NULL, or less than is needed: that of the stream is used.
+   */
+  void *workspace;
+  /**
+   * How much that is.
+   */
+  size_t workspace_bytes;
+  /**
+   * Factor of the product, where the problem's alpha is TGEMM_SCALAR_OTHER; else it is not looked at.
+   */
+  float alpha;
+  /**
+   * Factor of the old output, where the problem's beta is TGEMM_SCALAR_OTHER; else it is not looked at.
+   */
+  float beta;
+} TgemmOperands;
+
+/**
  * How a problem was asked for. Every field but size may stay 0.
  */
 typedef struct TgemmCall {
@@ -1085,7 +1280,7 @@ typedef struct TgemmCall {
    */
   uint32_t captured;
   /**
-   * How many calls this stands for; 0 is one.
+   * How many calls this stands for, at most 4294967295; 0 is one.
    */
   uint64_t calls;
   /**
@@ -1151,6 +1346,31 @@ const char *tgemm_version(void);
 uint32_t tgemm_abi_version(void);
 
 /**
+ * Opens the libraries of a device for dispatch: of the one with that ordinal, or with -1 of the one that is current on this
+ * thread, which the engine has opened. The libraries are those that are in the process already, else those that an engine
+ * would load. A library that cannot be opened is no failure: see the report.
+ *
+ * platform is a TgemmPlatform. Nothing is put on a GPU but what the libraries' handles need, and the thread's current device
+ * stays what it is. TGEMM_STATUS_DEVICE: the platform's runtime or the device cannot be opened.
+ */
+TgemmStatus tgemm_backend_open(uint32_t platform,
+                               int32_t ordinal,
+                               struct TgemmBackend **backend);
+
+/**
+ * Closes a backend; NULL is none. What was opened on it goes on holding what it needs.
+ */
+void tgemm_backend_close(struct TgemmBackend *backend);
+
+/**
+ * Writes which device it is, and which libraries it has or has not: a line each.
+ */
+TgemmStatus tgemm_backend_report(const struct TgemmBackend *backend,
+                                 char *buffer,
+                                 size_t bytes,
+                                 size_t *needed);
+
+/**
  * Makes constraints of limits (NULL: of their defaults). The limits and their texts are not needed afterwards.
  *
  * Wherever a function takes constraints, NULL is those of the defaults.
@@ -1175,6 +1395,15 @@ TgemmStatus tgemm_database_open(const char *const *paths,
                                 const struct TgemmDevice *device,
                                 const struct TgemmOptions *options,
                                 struct TgemmDatabase **database);
+
+/**
+ * The same for the device and the libraries of a backend: nothing has to be described.
+ */
+TgemmStatus tgemm_database_open_for(const struct TgemmBackend *backend,
+                                    const char *const *paths,
+                                    size_t count,
+                                    const struct TgemmOptions *options,
+                                    struct TgemmDatabase **database);
 
 /**
  * Closes a database; NULL is none. What its answers point to is gone, but for what a site still holds (tgemm_site_open).
@@ -1209,6 +1438,37 @@ TgemmStatus tgemm_database_reload(struct TgemmDatabase *database,
  * its sites, and that no answer from before the last reload is looked at any more.
  */
 TgemmStatus tgemm_database_trim(struct TgemmDatabase *database);
+
+/**
+ * Runs what a database chose on a backend: the table as it is now. After tgemm_database_reload, open another dispatch. An
+ * empty database runs baselines throughout. Options may be NULL.
+ *
+ * A dispatch holds what it needs of both: they may be closed. It frees its memory when it and all its plans are closed, which
+ * waits for the device.
+ */
+TgemmStatus tgemm_dispatch_open(const struct TgemmBackend *backend,
+                                const struct TgemmDatabase *database,
+                                const struct TgemmDispatchOptions *options,
+                                struct TgemmDispatch **dispatch);
+
+/**
+ * Closes a dispatch; NULL is none. Its plans go on.
+ */
+void tgemm_dispatch_close(struct TgemmDispatch *dispatch);
+
+/**
+ * Fills counters, whose size the caller has set. A run into a graph counts when it is captured, not when it is replayed.
+ */
+TgemmStatus tgemm_dispatch_counters(const struct TgemmDispatch *dispatch,
+                                    struct TgemmCounters *counters);
+
+/**
+ * Writes what became of each problem so far: a line each, with what runs and why the choice does not, if it does not.
+ */
+TgemmStatus tgemm_dispatch_report(const struct TgemmDispatch *dispatch,
+                                  char *buffer,
+                                  size_t bytes,
+                                  size_t *needed);
 
 /**
  * What to run for a problem under constraints. Takes no lock and allocates nothing; no lookup fails but for a problem that
@@ -1255,6 +1515,43 @@ TgemmStatus tgemm_site_lookup(const struct TgemmSite *site,
                               uint32_t m,
                               const struct TgemmConstraints *constraints,
                               struct TgemmHit *hit);
+
+/**
+ * Opens the plan of one weight matrix for a problem, whose m may be 0. Cheap: what it takes is looked up, prepared and packed
+ * when an M is first warmed or run.
+ */
+TgemmStatus tgemm_plan_open(const struct TgemmDispatch *dispatch,
+                            const struct TgemmProblem *problem,
+                            struct TgemmPlan **plan);
+
+/**
+ * Closes a plan; NULL is none. Launches of packed weights must have finished.
+ */
+void tgemm_plan_close(struct TgemmPlan *plan);
+
+/**
+ * Makes a plan ready for m tokens on a stream: looks the problem up, prepares what runs, packs the weights w if that may be
+ * and pays, and sees to the stream's workspace. After it, runs at that m into that stream allocate nothing and may be captured
+ * into a graph. The device must be current on this thread.
+ */
+TgemmStatus tgemm_plan_warm(struct TgemmPlan *plan,
+                            uint32_t m,
+                            const void *w,
+                            void *stream);
+
+/**
+ * Enqueues one product of m tokens on a stream (a hipStream_t, cudaStream_t or CUstream of any binding; on a CPU NULL, and it
+ * is over on return): by the tuned choice, or by the baseline where there is none or it refuses. After the first run at an m
+ * it allocates nothing.
+ *
+ * The device must be current on this thread, and the operands valid until the product has finished. Products on one stream
+ * share its workspace: replay a graph that was captured on it while nothing else of it is under way, or give the runs of a
+ * graph a workspace of their own.
+ */
+TgemmStatus tgemm_plan_run(struct TgemmPlan *plan,
+                           uint32_t m,
+                           const struct TgemmOperands *operands,
+                           void *stream);
 
 /**
  * Writes the default of every field, but for size, which the caller has set before. With it, m, n, k and x are all that

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tgemm_db::{Choice, Environment, Params};
 use tgemm_lookup::{Database, Layers, Levels, Live, Refreshed, Tally};
 
+use crate::backend::TgemmBackend;
 use crate::constraints;
 use crate::device::{self, TgemmDevice};
 use crate::handle;
@@ -25,10 +26,13 @@ pub enum TgemmLevel {
     Exact = 1,
     /// The M that AITER's padding names.
     Padded = 2,
-    /// An M between two tuned ones of the same site.
+    /// An M between two tuned ones of the same site that chose the same solution.
     Interval = 4,
     /// A site that was not tuned, beside one that was: a guess.
     Predicted = 8,
+    /// With Interval: where the two chose differently, the one that is thought to be faster; it may be slower than what would
+    /// have run.
+    Scored = 16,
 }
 
 /// How a database is opened. Every field but size may stay 0.
@@ -163,8 +167,8 @@ impl Shared {
 }
 
 fn levels(mask: u32) -> Result<Levels, Failure> {
-    use TgemmLevel::{Exact, Interval, Padded, Predicted};
-    let all = [Exact, Padded, Interval, Predicted].into_iter().fold(0, |all, level| all | level as u32);
+    use TgemmLevel::{Exact, Interval, Padded, Predicted, Scored};
+    let all = [Exact, Padded, Interval, Predicted, Scored].into_iter().fold(0, |all, level| all | level as u32);
     if mask == 0 {
         return Ok(Levels::default());
     }
@@ -174,7 +178,40 @@ fn levels(mask: u32) -> Result<Levels, Failure> {
     let has = |level: TgemmLevel| mask & level as u32 != 0;
     let mut levels = Levels::EXACT;
     (levels.padded, levels.interval, levels.predicted) = (has(Padded), has(Interval), has(Predicted));
+    levels.scored = has(Scored);
     Ok(levels)
+}
+
+/// # Safety
+///
+/// The pointers are as the header asks for.
+unsafe fn open(
+    paths: *const *const c_char,
+    count: usize,
+    here: Environment,
+    options: *const TgemmOptions,
+) -> Result<TgemmDatabase, Failure> {
+    // SAFETY: as promised by the caller.
+    let (options, given) = unsafe { (versioned::read_or_default(options)?, array(paths, count, "paths")?) };
+    // SAFETY: as promised by the caller.
+    let files: Result<Vec<PathBuf>, Failure> =
+        given.iter().map(|path| unsafe { text(*path, "a path") }.map(PathBuf::from)).collect();
+    let base = match flag("TgemmOptions.use_environment", options.use_environment)? {
+        true => Layers::from_env(),
+        false => Layers::default(),
+    };
+    let is_strict = flag("TgemmOptions.strict", options.strict)?;
+    if options.misses_max > MISSES_MAX {
+        let text = format!("TgemmOptions.misses_max is {}; at most {MISSES_MAX} are kept", options.misses_max);
+        return Err(Failure::value(text));
+    }
+    let levels = levels(options.levels)?;
+    constraints::prepare();
+    let (shared, is_clean) = Shared::open(base.with_site(files?), here, levels, options.misses_max);
+    if is_strict && !is_clean {
+        return Err(Failure::new(TgemmStatus::Io, shared.kept().report.clone()));
+    }
+    Ok(TgemmDatabase { shared: Arc::new(shared) })
 }
 
 /// Opens tuned CSV files (tgemm's or AITER's) for a device; of two that both answer, the one that stands first counts.
@@ -192,30 +229,31 @@ pub unsafe extern "C" fn tgemm_database_open(
 ) -> TgemmStatus {
     guarded(|| {
         // SAFETY: the header's rules of pointers.
-        let (out, here, options, given) = unsafe {
+        unsafe {
             let out = handle::out(database, "database")?;
             let here = device::environment(&versioned::read(device)?)?;
-            (out, here, versioned::read_or_default(options)?, array(paths, count, "paths")?)
-        };
-        // SAFETY: the header's rules of pointers.
-        let files: Result<Vec<PathBuf>, Failure> =
-            given.iter().map(|path| unsafe { text(*path, "a path") }.map(PathBuf::from)).collect();
-        let base = match flag("TgemmOptions.use_environment", options.use_environment)? {
-            true => Layers::from_env(),
-            false => Layers::default(),
-        };
-        let is_strict = flag("TgemmOptions.strict", options.strict)?;
-        if options.misses_max > MISSES_MAX {
-            let text = format!("TgemmOptions.misses_max is {}; at most {MISSES_MAX} are kept", options.misses_max);
-            return Err(Failure::value(text));
+            out.put(open(paths, count, here, options)?);
         }
-        let levels = levels(options.levels)?;
-        constraints::prepare();
-        let (shared, is_clean) = Shared::open(base.with_site(files?), here, levels, options.misses_max);
-        if is_strict && !is_clean {
-            return Err(Failure::new(TgemmStatus::Io, shared.kept().report.clone()));
+        Ok(())
+    })
+}
+
+/// The same for the device and the libraries of a backend: nothing has to be described.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tgemm_database_open_for(
+    backend: *const TgemmBackend,
+    paths: *const *const c_char,
+    count: usize,
+    options: *const TgemmOptions,
+    database: *mut *mut TgemmDatabase,
+) -> TgemmStatus {
+    guarded(|| {
+        // SAFETY: the header's rules of pointers and handles.
+        unsafe {
+            let out = handle::out(database, "database")?;
+            let here = handle::get(backend, "backend")?.backend.environment().clone();
+            out.put(open(paths, count, here, options)?);
         }
-        out.put(TgemmDatabase { shared: Arc::new(shared) });
         Ok(())
     })
 }

@@ -19,20 +19,22 @@
 //! | [`handle`] | opaque handles |
 //! | [`problem`], [`constraints`], [`device`] | what callers say |
 //! | [`database`], [`lookup`], [`tally`] | what they ask |
+//! | [`backend`], [`dispatch`], [`plan`] | what runs the answer |
 //! | [`recorder`] | what they tell |
-//!
-//! To launch the answer is a later step: it will be a module beside [`lookup`] that takes a hit's problem and raw operands.
 
 #![allow(
     clippy::missing_safety_doc,
     reason = "the rules of pointers and handles stand once, at the head of the header"
 )]
 
+pub mod backend;
 pub mod constraints;
 pub mod database;
 pub mod device;
+pub mod dispatch;
 pub mod handle;
 pub mod lookup;
+pub mod plan;
 pub mod problem;
 pub mod recorder;
 pub mod status;

@@ -213,25 +213,31 @@ pub unsafe extern "C" fn tgemm_problem_from_key(key: *const c_char, problem: *mu
     })
 }
 
-/// Refuses a structure that is too small to say all of `value`: half a problem is another one.
+/// Refuses a structure that is too small to say all of `value`, and leaves it as it is: half a problem is another one.
 ///
 /// # Safety
 ///
 /// As for [`versioned::write`].
 unsafe fn fill(to: *mut TgemmProblem, value: &TgemmProblem) -> Result<(), Failure> {
-    // SAFETY: as promised by the caller.
-    unsafe { versioned::write(to, value) }?;
-    // SAFETY: it was just written to.
-    let size = unsafe { (&raw const (*to).size).read() };
-    if size < size_of::<TgemmProblem>() {
-        // SAFETY: as above.
-        let got = unsafe { versioned::read(to.cast_const()) }?;
+    if to.is_null() {
+        return Err(Failure::null(TgemmProblem::NAME));
+    }
+    // SAFETY: as promised by the caller, its size is set.
+    let size = unsafe { (&raw const (*to).size).read_unaligned() };
+    if (TgemmProblem::LEAST..size_of::<TgemmProblem>()).contains(&size) {
+        let mut cut = TgemmProblem { size, ..versioned::zero() };
+        // SAFETY: it is larger than it says.
+        let got = unsafe {
+            versioned::write(&raw mut cut, value)?;
+            versioned::read(&raw const cut)?
+        };
         if got.gemm()? != value.gemm()? {
             let text = format!("{} of {size} bytes has no field for all of this key", TgemmProblem::NAME);
             return Err(Failure::new(TgemmStatus::Unsupported, text));
         }
     }
-    Ok(())
+    // SAFETY: as promised by the caller.
+    unsafe { versioned::write(to, value) }
 }
 
 /// Writes the one key of a problem: two problems are equal if and only if their keys are.
@@ -321,7 +327,8 @@ mod tests {
         // SAFETY: the structure is larger than it says.
         let mut read = |key: &std::ffi::CStr| unsafe { tgemm_problem_from_key(key.as_ptr(), &mut small) };
         assert_eq!(read(c"gemm,m=1,n=2,k=3,x=f16,w=f16,out=f16,compute=f32"), TgemmStatus::Ok);
-        assert_eq!(read(c"gemm,m=1,n=2,k=3,x=f16,w=f16,out=f32,compute=f32"), TgemmStatus::Unsupported);
-        assert_eq!((small.size, small.k), (size, 3));
+        // A failure writes nothing.
+        assert_eq!(read(c"gemm,m=1,n=7,k=9,x=f16,w=f16,out=f32,compute=f32"), TgemmStatus::Unsupported);
+        assert_eq!((small.size, small.n, small.k), (size, 2, 3));
     }
 }

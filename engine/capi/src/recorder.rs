@@ -23,7 +23,7 @@ pub struct TgemmCall {
     pub via: u32,
     /// 1: it went into a graph.
     pub captured: u32,
-    /// How many calls this stands for; 0 is one.
+    /// How many calls this stands for, at most 4294967295; 0 is one.
     pub calls: u64,
     /// 1: workspace_bytes_max holds; 0: it is not known.
     pub has_workspace_max: u32,
@@ -34,6 +34,9 @@ pub struct TgemmCall {
 }
 
 versioned!(TgemmCall, least size, [via, captured, calls, has_workspace_max, reserved, workspace_bytes_max]);
+
+/// Calls that one count may stand for: so few that no number of counts that can be made overflows a sum.
+const CALLS_MAX: u64 = u32::MAX as u64;
 
 /// Counts the problems that an engine runs, and writes them to a file for the tuner. Any number of threads may use it.
 pub struct TgemmRecorder {
@@ -115,6 +118,9 @@ pub unsafe extern "C" fn tgemm_record(
         };
         if call.reserved != 0 {
             return Err(Failure::value("TgemmCall.reserved is not 0"));
+        }
+        if call.calls > CALLS_MAX {
+            return Err(Failure::value(format!("TgemmCall.calls is {}; at most {CALLS_MAX} are counted", call.calls)));
         }
         let via = words::VIAS.word(call.via)?.unwrap_or(Via::Unknown);
         let captured = flag("TgemmCall.captured", call.captured)?;

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How a call went. Negative values are failures: nothing was done, and tgemm_last_error() says why.
+/// How a call went. Negative values are failures: nothing was done (but for TGEMM_STATUS_MAY_HAVE_RUN), and
+/// tgemm_last_error() says why.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TgemmStatus {
@@ -29,6 +30,13 @@ pub enum TgemmStatus {
     Io = -8,
     /// There is no more room for it.
     Full = -9,
+    /// The device, its runtime or one of its libraries failed; from a run: nothing was started.
+    Device = -10,
+    /// The stream is being captured into a graph, and something is not ready that tgemm_plan_warm makes ready; nothing was
+    /// started.
+    NotWarm = -11,
+    /// A product was started and failed: its output is not to be trusted, and nothing was run instead.
+    MayHaveRun = -12,
     /// A defect of this library; the handles that were passed should be closed.
     Panic = -100,
 }

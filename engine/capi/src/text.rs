@@ -1,5 +1,6 @@
 //! Texts in and out: checked, and in the caller's memory or for as long as a handle lives.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
@@ -84,8 +85,13 @@ impl Buffer {
         Ok(Buffer { data, bytes, needed })
     }
 
-    /// Writes `text` with a NUL behind it; where there is no room for all of it, an empty text.
+    /// Writes `text` with a NUL behind it; where there is no room for all of it, an empty text. A NUL within it, which a
+    /// table may have brought in, would end it for C.
     pub(crate) fn put(self, text: &str) -> Result<(), Failure> {
+        let text = &*match text.contains('\0') {
+            true => Cow::Owned(text.replace('\0', "?")),
+            false => Cow::Borrowed(text),
+        };
         let wants = text.len() + 1;
         if !self.needed.is_null() {
             // SAFETY: not NULL, so it can be written to (`Buffer::new`).
@@ -130,6 +136,7 @@ mod tests {
         assert_eq!(put(3, "abc"), (Err(TgemmStatus::Buffer), *b"\0zzzzz", 4));
         assert_eq!(put(0, "abc"), (Err(TgemmStatus::Buffer), *b"zzzzzz", 4));
         assert_eq!(put(1, ""), (Ok(()), *b"\0zzzzz", 1));
+        assert_eq!(put(6, "a\0c"), (Ok(()), *b"a?c\0zz", 4));
         let mut needed = 0;
         // SAFETY: NULL is no buffer, and only its size is asked for.
         unsafe { Buffer::new(ptr::null_mut(), 0, &mut needed) }.unwrap().put("abc").unwrap();

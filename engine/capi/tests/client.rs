@@ -1,86 +1,18 @@
 //! `client.c` is compiled as an engine would be, linked in each way that there is, and run; under valgrind where that is.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
+use common::{FOLDER, Made, built, compiled, good, has};
 use tgemm_db::choice::Ratio;
 use tgemm_db::format::{read_untuned, tuned};
 use tgemm_db::{
     Build, Choice, DType, Device, Numerics, Params, Problem, Recorded, Site, Solution, Vendor, Verdict, Via, WeightForm,
 };
-
-const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
-
-/// The folder that cargo built both libraries into. It builds none for the tests of their crate, so it is asked to.
-fn built() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        // target/debug/deps/client-0123: the folder of a profile is named after it, but for one.
-        let folder = test.parent().and_then(Path::parent).expect("a build folder");
-        let profile = match folder.file_name().and_then(|name| name.to_str()) {
-            Some("debug") => "dev",
-            Some(name) => name,
-            None => panic!("{}: no build folder", folder.display()),
-        };
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "-p", "tgemm-capi", "--lib", "--profile", profile, "--target-dir"]);
-        cargo.arg(folder.parent().unwrap()).current_dir(FOLDER).stdin(Stdio::null());
-        good(cargo.output().expect("cargo starts"), "cargo build");
-        folder.to_owned()
-    })
-}
-
-fn good(output: Output, what: &str) -> String {
-    let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{what}: {}\n{said}\n{complaint}", output.status);
-    said.into_owned()
-}
-
-/// Is there such a program? If not, says what is left out.
-fn has(program: &str, without: &str) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let found = found.is_ok_and(|status| status.success());
-    if !found {
-        eprintln!("skipped: no {program} is here{without}");
-    }
-    found
-}
-
-/// How a client is made.
-#[derive(Clone, Copy, Debug)]
-enum Made {
-    Dynamic,
-    Static,
-    Cpp,
-}
-
-/// Compiles the client into `folder`.
-fn compiled(folder: &Path, made: Made) -> PathBuf {
-    let client = folder.join("client");
-    let (compiler, language): (&str, &[&str]) = match made {
-        Made::Cpp => ("c++", &["-std=c++11", "-x", "c++"]),
-        _ => ("cc", &["-std=c99"]),
-    };
-    let mut command = Command::new(compiler);
-    command.args(language).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"]);
-    command.arg("-I").arg(format!("{FOLDER}/include")).arg(format!("{FOLDER}/tests/client.c"));
-    command.args(["-x", "none", "-o"]).arg(&client);
-    match made {
-        Made::Static => {
-            // What Rust's standard library needs on Linux: `cargo rustc -- --print native-static-libs`.
-            command.arg(built().join("libtgemm.a")).args(["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]);
-        }
-        _ => {
-            command.arg("-L").arg(built()).arg("-ltgemm").arg(format!("-Wl,-rpath,{}", built().display()));
-        }
-    }
-    good(command.output().unwrap(), &format!("{command:?}"));
-    client
-}
 
 fn choice(m: u32, params: Params) -> Choice {
     Choice {
@@ -117,7 +49,7 @@ fn run(made: Made, runner: &[&str], has_environment: bool) {
     let params = Params::new().with("split_k", 4).with("wave", 2);
     tuned::write(&path("tuned.csv"), &[choice(4, params), choice(16, Params::new())]).unwrap();
     fs::write(path("broken"), "this is no table\n").unwrap();
-    let client = compiled(folder.path(), made);
+    let client = compiled(folder.path(), "client.c", made);
     let mut command = match runner {
         [] => Command::new(client),
         [program, arguments @ ..] => {

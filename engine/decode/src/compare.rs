@@ -13,9 +13,11 @@
 //! largest of ten thousand normal values) rounds it by that much.
 //! The chosen token must be the baseline's wherever the baseline prefers it to the second by more than that bound.
 
+use std::sync::Arc;
+
 use tgemm_db::outcome::median;
 use tgemm_db::{Constraints, DType};
-use tgemm_kernels::{Context, Stream};
+use tgemm_kernels::Backend;
 use tgemm_lookup::Database;
 use tgemm_lookup::dispatch::{Counters, DispatchOptions, ProblemReport, TunedGemm};
 
@@ -154,20 +156,19 @@ impl Tokens {
     }
 }
 
-/// Runs `model` on `context` with the baseline and with the choices of `database`.
+/// Runs `model` on `backend` with the baseline and with the choices of `database`.
 pub fn compare(
     model: &Model,
-    context: &dyn Context,
-    database: &Database,
+    backend: &Arc<dyn Backend>,
+    database: &Arc<Database>,
     options: &CompareOptions,
 ) -> Result<Comparison, Error> {
     let blocks = options.timed_steps.div_ceil(BLOCK_STEPS);
     let steps = options.checked_steps.max(1).saturating_add(blocks.saturating_mul(BLOCK_STEPS));
     let positions = check_run(&model.config, options.batch, options.prompt, steps)?;
-    let nothing = Database::default();
-    let gemms = [&nothing, database].map(|database| {
+    let gemms = [&Arc::default(), database].map(|database| {
         let (constraints, baseline) = (options.constraints.clone(), options.baseline.clone());
-        TunedGemm::new(context, database, DispatchOptions { constraints, baseline, stream: Stream::DEFAULT })
+        TunedGemm::new(Arc::clone(backend), Arc::clone(database), DispatchOptions { constraints, baseline })
     });
     let mut arms = Vec::new();
     for gemm in &gemms {

@@ -3,13 +3,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
 use tgemm_db::DType;
 use tgemm_db::outcome::median;
 use tgemm_decode::{CompareOptions, Comparison, Model, ModelConfig, Run, RunOptions, compare, run};
-use tgemm_kernels::Context as _;
+use tgemm_kernels::Backend;
 use tgemm_kernels::cpu::CpuContext;
 use tgemm_lookup::Database;
 use tgemm_lookup::dispatch::ProblemReport;
@@ -95,11 +96,11 @@ fn main() -> ExitCode {
 
 /// Everything; `false` if the tuned logits are beyond their bound.
 fn decode(args: &Args) -> anyhow::Result<bool> {
-    let context = CpuContext::open();
+    let backend: Arc<dyn Backend> = Arc::new(CpuContext::open());
     let model = args.model()?;
     let recorder = Recorder::global();
     let baseline = Some(args.baseline.clone());
-    let (database, report) = Database::from_env(context.environment());
+    let (database, report) = Database::from_env(backend.environment());
     let options = RunOptions {
         batch: args.batch,
         prompt: args.prompt,
@@ -108,7 +109,7 @@ fn decode(args: &Args) -> anyhow::Result<bool> {
         seed: args.seed,
         baseline: baseline.clone(),
     };
-    print_run(args, &run(&model, &context, recorder, &options)?);
+    print_run(args, &run(&model, &backend, recorder, &options)?);
     if let Some(recorder) = recorder {
         recorder.flush();
         let place = recorder.path().map_or("memory only".to_owned(), |path| path.display().to_string());
@@ -127,7 +128,7 @@ fn decode(args: &Args) -> anyhow::Result<bool> {
         baseline,
         ..CompareOptions::default()
     };
-    let comparison = compare(&model, &context, &database, &options)?;
+    let comparison = compare(&model, &backend, &Arc::new(database), &options)?;
     print_comparison(&model, &comparison);
     Ok(comparison.logits.passed())
 }

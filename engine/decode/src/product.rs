@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use tgemm_db::DType;
-use tgemm_kernels::Operands;
+use tgemm_kernels::{Operands, Stream};
 use tgemm_lookup::dispatch::{DispatchError, Plan, TunedGemm};
 
 use crate::Error;
@@ -23,15 +23,15 @@ pub trait Product {
 }
 
 /// Products as an engine runs them: through dispatch, which runs the baseline where nothing is tuned.
-pub struct Dispatched<'a> {
-    gemm: TunedGemm<'a>,
+pub struct Dispatched {
+    gemm: TunedGemm,
     /// One a linear layer, by [`Linear::id`].
-    plans: BTreeMap<usize, Plan<'a>>,
+    plans: BTreeMap<usize, Plan>,
 }
 
-impl<'a> Dispatched<'a> {
+impl Dispatched {
     /// Runs through `gemm`; a clone of it tells what ran.
-    pub fn new(gemm: &TunedGemm<'a>) -> Dispatched<'a> {
+    pub fn new(gemm: &TunedGemm) -> Dispatched {
         Dispatched { gemm: gemm.clone(), plans: BTreeMap::new() }
     }
 
@@ -42,17 +42,17 @@ impl<'a> Dispatched<'a> {
             let plan = self.plans.entry(linear.id).or_insert_with(|| self.gemm.plan(linear.site));
             let weights = linear.weights.bytes().as_ptr().cast();
             // SAFETY: the weights are N x K elements of the site's type; whoever runs the plan passes the same ones.
-            unsafe { plan.warm(batch, weights) }?;
+            unsafe { plan.warm(batch, weights, Stream::DEFAULT) }?;
             if linear.id != model.head {
                 // SAFETY: as above.
-                unsafe { plan.warm(batch.saturating_mul(prompt), weights) }?;
+                unsafe { plan.warm(batch.saturating_mul(prompt), weights, Stream::DEFAULT) }?;
             }
         }
         Ok(())
     }
 }
 
-impl Product for Dispatched<'_> {
+impl Product for Dispatched {
     fn multiply(&mut self, linear: &Linear, m: u32, x: &Tensor, out: &mut Tensor) -> Result<(), Error> {
         let site = &linear.site;
         check(linear, m, x, out);
@@ -66,7 +66,7 @@ impl Product for Dispatched<'_> {
             ..Operands::default()
         };
         // SAFETY: sizes and types are checked above; the tensors outlive the launch, which on a CPU is over on return.
-        unsafe { plan.run(m, &io) }.map_err(Error::from)
+        unsafe { plan.run(m, &io, Stream::DEFAULT) }.map_err(Error::from)
     }
 }
 

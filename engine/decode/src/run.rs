@@ -1,9 +1,9 @@
 //! One plain run of a model: what an engine does all day, and what a recorder sees of it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use tgemm_kernels::Context;
-use tgemm_lookup::Database;
+use tgemm_kernels::Backend;
 use tgemm_lookup::dispatch::{DispatchOptions, TunedGemm};
 use tgemm_recorder::Recorder;
 
@@ -45,17 +45,16 @@ pub struct Run {
     pub us_per_token: Vec<f64>,
 }
 
-/// Runs `model` on `context` with the baseline, noting every problem in `recorder`.
+/// Runs `model` on `backend` with the baseline, noting every problem in `recorder`.
 pub fn run(
     model: &Model,
-    context: &dyn Context,
+    backend: &Arc<dyn Backend>,
     recorder: Option<&Recorder>,
     options: &RunOptions,
 ) -> Result<Run, Error> {
     let positions = check_run(&model.config, options.batch, options.prompt, options.tokens)?;
-    let nothing = Database::default();
     let dispatch = DispatchOptions { baseline: options.baseline.clone(), ..DispatchOptions::default() };
-    let mut product = Dispatched::new(&TunedGemm::new(context, &nothing, dispatch));
+    let mut product = Dispatched::new(&TunedGemm::new(Arc::clone(backend), Arc::default(), dispatch));
     product.warm(model, options.batch, options.prompt)?;
     let mut decoder = Decoder::new(model, Box::new(product), options.batch, positions)?;
     decoder.record_into(recorder);

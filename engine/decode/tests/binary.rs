@@ -7,7 +7,7 @@ use tgemm_db::choice::{Ratio, Verdict};
 use tgemm_db::format::{read_untuned, tuned};
 use tgemm_db::{Choice, Recorded, recording};
 use tgemm_kernels::cpu::CpuContext;
-use tgemm_kernels::{Ask, Context as _, Effort};
+use tgemm_kernels::{Ask, Backend, Effort};
 
 const CONFIG: &str = r#"{"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 256, "rms_norm_eps": 1e-6}"#;

@@ -1,15 +1,20 @@
 //! The decoder against itself and against exact arithmetic.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tgemm_db::choice::{Ratio, Verdict};
 use tgemm_db::{Choice, Constraints, DType, Recorded, Via};
 use tgemm_decode::{CompareOptions, Decoder, Dispatched, Exact, Model, ModelConfig, RunOptions, compare, run};
 use tgemm_kernels::cpu::CpuContext;
-use tgemm_kernels::{Ask, Context as _, Effort};
+use tgemm_kernels::{Ask, Backend, Effort};
 use tgemm_lookup::dispatch::{DispatchOptions, TunedGemm};
 use tgemm_lookup::{Database, HitKind};
 use tgemm_recorder::{Recorder, RecorderOptions};
+
+fn cpu() -> Arc<dyn Backend> {
+    Arc::new(CpuContext::open())
+}
 
 fn config() -> ModelConfig {
     ModelConfig {
@@ -55,13 +60,12 @@ fn error(have: &[f32], want: &[f32]) -> f64 {
 
 #[test]
 fn every_variant_and_type_agrees_with_exact_arithmetic() {
-    let context = CpuContext::open();
-    let nothing = Database::default();
+    let backend = cpu();
     for (qkv_bias, qk_norm, tied) in [(false, false, false), (true, false, true), (false, true, false)] {
         let config = ModelConfig { qkv_bias, qk_norm, tied, ..config() };
         for (dtype, bound) in [(DType::F32, 1e-5), (DType::F16, 2e-2), (DType::Bf16, 2e-1)] {
             let model = Model::random(&config, dtype, 1).unwrap();
-            let gemm = TunedGemm::new(&context, &nothing, DispatchOptions::default());
+            let gemm = TunedGemm::new(Arc::clone(&backend), Arc::default(), DispatchOptions::default());
             let dispatched = Decoder::new(&model, Box::new(Dispatched::new(&gemm)), 2, 7).unwrap();
             let error = error(&decode(dispatched), &exact(&model));
             assert!(error < bound, "{dtype}, bias {qkv_bias}, qk-norm {qk_norm}: {error}");
@@ -126,14 +130,14 @@ fn requests_that_do_not_fit_are_refused() {
         (RunOptions { prompt: 0, ..RunOptions::default() }, "prompt"),
         (RunOptions { tokens: u32::MAX, ..RunOptions::default() }, "tokens of a sequence"),
     ] {
-        let error = run(&model, &CpuContext::open(), None, &options).unwrap_err().to_string();
+        let error = run(&model, &cpu(), None, &options).unwrap_err().to_string();
         assert!(error.starts_with(why), "{error}");
     }
 }
 
 fn recorded(options: &RunOptions, model: &Model) -> Vec<Recorded> {
     let recorder = Recorder::open(RecorderOptions::in_memory());
-    let timing = run(model, &CpuContext::open(), Some(&recorder), options).unwrap();
+    let timing = run(model, &cpu(), Some(&recorder), options).unwrap();
     assert_eq!(timing.us_per_token.len(), (options.tokens * options.repeats) as usize);
     recorder.recorded()
 }
@@ -162,13 +166,13 @@ fn a_run_records_every_layer_of_every_step_once() {
 }
 
 /// A database that chooses, for every recorded problem, the last solution that `library` offers.
-fn database(context: &CpuContext, rows: &[Recorded], library: &str) -> Database {
-    let library = tgemm_kernels::library(context, library).unwrap();
+fn database(backend: &dyn Backend, rows: &[Recorded], library: &str) -> Arc<Database> {
+    let library = tgemm_kernels::library(backend, library).unwrap();
     let choices = rows.iter().map(|row| {
         let solution = library.candidates(&row.problem, Effort::Minimal, &Ask::default()).unwrap().pop().unwrap();
         Choice {
             problem: row.problem,
-            device: context.environment().device.clone().into(),
+            device: backend.environment().device.clone().into(),
             solution,
             time_us: 1.0,
             ratio: Ratio { estimate: 0.5, low: 0.4, high: 0.6 },
@@ -182,19 +186,19 @@ fn database(context: &CpuContext, rows: &[Recorded], library: &str) -> Database 
             origin: None,
         }
     });
-    Database::from_choices(choices, context.environment())
+    Arc::new(Database::from_choices(choices, backend.environment()))
 }
 
 #[test]
 fn a_comparison_hits_every_recorded_problem_and_its_logits_pass() {
-    let context = CpuContext::open();
+    let backend = cpu();
     for dtype in [DType::F32, DType::F16, DType::Bf16] {
         let model = Model::random(&config(), dtype, 4).unwrap();
         let rows = recorded(&RunOptions { batch: 2, prompt: 4, tokens: 1, ..RunOptions::default() }, &model);
-        let database = database(&context, &rows, "rten");
+        let database = database(&*backend, &rows, "rten");
         let options =
             CompareOptions { batch: 2, prompt: 4, checked_steps: 2, timed_steps: 5, ..CompareOptions::default() };
-        let comparison = compare(&model, &context, &database, &options).unwrap();
+        let comparison = compare(&model, &backend, &database, &options).unwrap();
         assert_eq!(comparison.baseline_us_per_token.len(), 8, "whole blocks");
         assert_eq!(comparison.tuned_us_per_token.len(), 8);
         assert_eq!(comparison.counters.missed, 0);
@@ -210,11 +214,11 @@ fn a_comparison_hits_every_recorded_problem_and_its_logits_pass() {
 
 #[test]
 fn without_choices_both_sides_run_the_baseline_and_agree_to_the_bit() {
-    let context = CpuContext::open();
+    let backend = cpu();
     let model = Model::random(&config(), DType::F32, 5).unwrap();
     let options =
         CompareOptions { batch: 3, timed_steps: 1, constraints: Constraints::default(), ..Default::default() };
-    let comparison = compare(&model, &context, &Database::default(), &options).unwrap();
+    let comparison = compare(&model, &backend, &Arc::default(), &options).unwrap();
     assert!(comparison.counters.applied.is_empty() && comparison.counters.missed > 0);
     assert_eq!(comparison.logits.baseline_error, comparison.logits.tuned_error);
     assert!(comparison.logits.passed());

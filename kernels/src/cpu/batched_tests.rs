@@ -3,7 +3,7 @@ use crate::cpu::widen::Widened;
 use crate::cpu::{gemm, rten};
 use crate::library;
 use crate::measure::{Bench, BenchOptions, BlockEntry};
-use crate::{Context, Mode, cpu::CpuContext};
+use crate::{Backend, Mode, cpu::CpuContext};
 use std::collections::BTreeSet;
 use tgemm_db::problem::Leading;
 use tgemm_db::{DType, Outcome, WeightForm};

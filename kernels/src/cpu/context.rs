@@ -9,7 +9,7 @@ use tgemm_db::Environment;
 use super::batched::Batched;
 use super::memory;
 use super::widen::Widened;
-use crate::{Arm, Buffer, Context, Error, Launch, Library, Stream};
+use crate::{Arm, Backend, Buffer, Context, Error, Launch, Library, Queue, Stream};
 
 /// Environment variables that change which kernel runs, or on how many threads.
 const VARS: &[&str] = &["MATMUL_NUM_THREADS", "RAYON_NUM_THREADS"];
@@ -70,7 +70,7 @@ fn vars() -> BTreeMap<String, String> {
     VARS.iter().chain(super::onednn::ENVIRONMENT_VARS).filter_map(set).collect()
 }
 
-impl Context for CpuContext {
+impl Backend for CpuContext {
     fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -83,6 +83,17 @@ impl Context for CpuContext {
         memory::alloc(bytes)
     }
 
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Launches run on the thread that makes them.
+    fn queue(&self, _: Stream) -> Queue {
+        Queue::of_this_thread()
+    }
+}
+
+impl Context for CpuContext {
     fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         buffer.check_range("write", offset, bytes.len())?;
         // SAFETY: the range is within the buffer, which is ours alone while it is borrowed.
@@ -94,10 +105,6 @@ impl Context for CpuContext {
         buffer.check_range("read", offset, bytes.len())?;
         // SAFETY: the range is within the buffer, every byte of which is initialised: `alloc` zeroes, or recycles.
         unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(buffer.as_ptr().cast::<u8>().add(offset), bytes.len()) };
-        Ok(())
-    }
-
-    fn synchronize(&self) -> Result<(), Error> {
         Ok(())
     }
 

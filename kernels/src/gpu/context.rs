@@ -1,8 +1,7 @@
 //! A GPU opened in this process.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tgemm_db::{Build, Device, Environment};
 use tgemm_vendor::gpu::find::Part;
@@ -12,8 +11,8 @@ use tgemm_vendor::gpu::{Current, Dialect, Handle, Installation, Runtime, blaslt:
 use super::graphs::{self, Graphs};
 use super::survey::Surveyor;
 use super::watch::{self, Watch};
-use super::{OpenError, cublas, device, failed, failed_alloc, lt, rocblas};
-use crate::{Arm, Buffer, Context, Error, Library, Survey, Surveyed};
+use super::{OpenError, cublas, device, failed, lt, memory, rocblas};
+use crate::{Arm, Backend, Buffer, Context, Error, Library, Queue, Stream, Survey, Surveyed};
 
 /// Environment variables that change which kernel runs.
 const HIP_VARS: &[&str] = &[
@@ -53,12 +52,15 @@ pub struct GpuContext {
     stream: Handle,
     events: Vec<Handle>,
     graphs: Graphs,
-    surveyor: Option<Surveyor>,
+    surveyor: Option<Mutex<Surveyor>>,
     watch: Watch,
 }
 
-// SAFETY: stream and events are handles that any thread may use, one at a time; every method makes the device current first.
+// SAFETY: stream and events are handles that any thread may use; every method makes the device current first.
 unsafe impl Send for GpuContext {}
+// SAFETY: what works on a shared reference calls the runtime, whose calls on one stream may come from several threads; the
+// survey's one report is behind a lock; events, graphs and the watch are used by `&mut self` alone.
+unsafe impl Sync for GpuContext {}
 
 impl GpuContext {
     /// Opens device `ordinal` of `dialect`. A library that cannot be opened is no error: see [`GpuContext::absent`].
@@ -89,7 +91,7 @@ impl GpuContext {
             stream,
             events: Vec::new(),
             graphs: Graphs::default(),
-            surveyor,
+            surveyor: surveyor.map(Mutex::new),
             watch,
         })
     }
@@ -173,7 +175,7 @@ fn vars(dialect: Dialect) -> BTreeMap<String, String> {
     kernel_vars(dialect).iter().filter_map(set).collect()
 }
 
-impl Context for GpuContext {
+impl Backend for GpuContext {
     fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -184,19 +186,25 @@ impl Context for GpuContext {
 
     fn alloc(&self, bytes: usize) -> Result<Buffer, Error> {
         self.resume()?;
-        let mut ptr: *mut c_void = std::ptr::null_mut();
-        // SAFETY: one pointer is written.
-        unsafe { self.runtime.table().malloc(&raw mut ptr, bytes.max(1)) }.map_err(|e| failed_alloc(e, bytes))?;
-        let (runtime, current) = (Arc::clone(&self.runtime), self.current);
-        let release = Box::new(move |ptr: *mut c_void, _| {
-            let _ = runtime.resume(&current);
-            // SAFETY: the memory came from this runtime's allocator and is used no more.
-            let _ = unsafe { runtime.table().free(ptr) };
-        });
-        // SAFETY: the memory was just allocated, belongs to nobody else, and may be freed on any thread.
-        Ok(unsafe { Buffer::from_raw(ptr, bytes, release) })
+        memory::alloc(&self.runtime, self.current, bytes)
     }
 
+    fn synchronize(&self) -> Result<(), Error> {
+        self.resume()?;
+        // SAFETY: takes nothing.
+        unsafe { self.runtime.table().synchronize() }.map_err(failed)
+    }
+
+    fn is_capturing(&self, stream: Stream) -> bool {
+        memory::is_capturing(&self.runtime, stream)
+    }
+
+    fn queue(&self, stream: Stream) -> Queue {
+        memory::queue(stream)
+    }
+}
+
+impl Context for GpuContext {
     fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         buffer.check_range("write", offset, bytes.len())?;
         self.resume()?;
@@ -217,12 +225,6 @@ impl Context for GpuContext {
             self.runtime.copy_out(bytes.as_mut_ptr().cast(), from, bytes.len(), self.stream).map_err(failed)?;
             self.runtime.table().stream_synchronize(self.stream).map_err(failed)
         }
-    }
-
-    fn synchronize(&self) -> Result<(), Error> {
-        self.resume()?;
-        // SAFETY: takes nothing.
-        unsafe { self.runtime.table().synchronize() }.map_err(failed)
     }
 
     fn available_bytes(&self) -> u64 {
@@ -262,6 +264,8 @@ impl Context for GpuContext {
             return Ok(None);
         }
         let base = buffer.as_ptr().wrapping_byte_add(survey.offset);
+        // Nothing in here can panic half-way; every look starts its report anew.
+        let surveyor = surveyor.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the rows lie within the buffer.
         unsafe { surveyor.look(&self.runtime, &self.current, base, survey, self.stream) }.map(Some)
     }

@@ -3,8 +3,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`context`] | a device opened in this process: memory, environment, libraries |
-//! | [`attach`] | the libraries of a device that somebody else has opened |
+//! | [`attach`] | a device that somebody else has opened: its libraries, and nothing of ours on it unasked |
 //! | `device` | which device it is, and how large its last cache really is |
+//! | `memory` | memory on a device, and what streams have to do with it |
 //! | `graphs` | launches captured into graphs, and how a block of them is timed |
 //! | `survey` | a look over an output where it lies, by a kernel of ours |
 //! | `watch` | clocks, throttling and other processes, before and after a block |
@@ -27,15 +28,17 @@ mod lists;
 mod lt;
 mod lt_cuda;
 mod lt_hip;
+mod memory;
 mod rocblas;
 mod survey;
 mod watch;
 
 use tgemm_db::Device;
 use tgemm_vendor::Absent;
-use tgemm_vendor::gpu::{CallError, Dialect, Installation, Runtime, numbers};
+use tgemm_vendor::gpu::{CallError, Installation, Runtime, numbers};
 
 pub use context::{GpuContext, kernel_vars};
+pub use tgemm_vendor::gpu::Dialect;
 
 use crate::{Ask, Error, Launch};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scripted::ScriptedContext;
-use crate::{Buffer, Library};
+use crate::{Backend, Buffer, Library};
 use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::problem::{Alignment, Batch, Leading, Scalar, Trans};
 use tgemm_db::{DType, Environment, Outcome, Site};
@@ -326,7 +326,7 @@ struct Noting {
     arms: Vec<(usize, u32, Vec<[usize; 3]>)>,
 }
 
-impl Context for Noting {
+impl Backend for Noting {
     fn environment(&self) -> &Environment {
         self.inner.environment()
     }
@@ -336,14 +336,17 @@ impl Context for Noting {
     fn alloc(&self, bytes: usize) -> Result<Buffer, Error> {
         self.inner.alloc(bytes)
     }
+    fn synchronize(&self) -> Result<(), Error> {
+        self.inner.synchronize()
+    }
+}
+
+impl Context for Noting {
     fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.inner.write(buffer, offset, bytes)
     }
     fn read(&self, buffer: &Buffer, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         self.inner.read(buffer, offset, bytes)
-    }
-    fn synchronize(&self) -> Result<(), Error> {
-        self.inner.synchronize()
     }
     fn available_bytes(&self) -> u64 {
         self.inner.available_bytes()

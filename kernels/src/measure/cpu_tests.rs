@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cpu::CpuContext;
-use crate::{Ask, Context, Effort, Mode};
+use crate::{Ask, Backend, Effort, Mode};
 use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::{DType, Problem, Site};
 

@@ -1,14 +1,15 @@
 //! What runs for one problem: its choice made ready, or why not; and its baseline, made ready when first needed.
 
-use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tgemm_db::device::Difference;
-use tgemm_db::{Problem, Solution};
-use tgemm_kernels::{Ask, BaselineSolution, Context, Error, Library, Prepared, library};
+use tgemm_db::{Problem, Solution, WeightForm};
+use tgemm_kernels::{Ask, Backend, BaselineSolution, Effort, Error, Library, Prepared, library};
 
-use super::{DispatchError, DispatchOptions, ProblemReport};
-use crate::{Database, HitKind};
+use super::{DispatchError, DispatchOptions, ProblemReport, Shared};
+use crate::HitKind;
 
 /// Why a choice that the lookup found does not run. Found once, remembered; the baseline runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,18 +61,17 @@ pub(super) struct Resolved {
     tuned_m: Option<u32>,
     /// The choice, made ready; `None` where nothing was found or it could not be.
     pub choice: Option<Box<dyn Prepared>>,
-    /// Why the choice does not run, if one was found.
-    pub fallback: RefCell<Option<Fallback>>,
-    baseline: OnceCell<Result<Box<dyn Prepared>, DispatchError>>,
-    pub applied: Cell<u64>,
-    pub baseline_runs: Cell<u64>,
+    fallback: OnceLock<Fallback>,
+    baseline: OnceLock<Result<Box<dyn Prepared>, DispatchError>>,
+    pub applied: AtomicU64,
+    pub baseline_runs: AtomicU64,
 }
 
 impl Resolved {
     /// Looks `problem` up and makes its choice ready.
-    pub fn new(context: &dyn Context, database: &Database, options: &DispatchOptions, problem: Problem) -> Resolved {
-        let hit = database.lookup(&problem, &options.constraints);
-        let prepared = hit.choice.map(|choice| prepare(context.libraries(), &problem, &choice.solution));
+    pub fn new(shared: &Shared, problem: Problem) -> Resolved {
+        let hit = shared.database.lookup(&problem, &shared.options.constraints);
+        let prepared = hit.choice.map(|choice| prepare(shared.backend.libraries(), &problem, &choice.solution));
         let (choice, fallback) = match prepared {
             None => (None, None),
             Some(Ok(prepared)) => (Some(prepared), None),
@@ -82,29 +82,44 @@ impl Resolved {
             kind: hit.kind,
             tuned_m: hit.tuned_m,
             choice,
-            fallback: RefCell::new(fallback),
-            baseline: OnceCell::new(),
-            applied: Cell::new(0),
-            baseline_runs: Cell::new(0),
+            fallback: fallback.map_or_else(OnceLock::new, OnceLock::from),
+            baseline: OnceLock::new(),
+            applied: AtomicU64::new(0),
+            baseline_runs: AtomicU64::new(0),
         }
     }
 
     /// The choice, if it may run.
+    #[inline]
     pub fn usable(&self) -> Option<&dyn Prepared> {
-        match &*self.fallback.borrow() {
+        match self.fallback.get() {
             None => self.choice.as_deref(),
             Some(_) => None,
         }
     }
 
     /// Notes that the choice does not work here: from now on the baseline runs.
+    #[cold]
     pub fn give_up(&self, reason: Fallback) {
-        *self.fallback.borrow_mut() = Some(reason);
+        // The first reason stands.
+        let _ = self.fallback.set(reason);
+    }
+
+    /// Why the choice does not run, if one was found.
+    pub fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.get()
+    }
+
+    /// Was the baseline asked for?
+    pub fn has_baseline(&self) -> bool {
+        self.baseline.get().is_some()
     }
 
     /// What runs without a choice; made ready on the first call.
-    pub fn baseline(&self, context: &dyn Context, options: &DispatchOptions) -> Result<&dyn Prepared, DispatchError> {
-        let baseline = self.baseline.get_or_init(|| prepare_baseline(context, options, self.problem));
+    #[inline]
+    pub fn baseline(&self, shared: &Shared) -> Result<&dyn Prepared, DispatchError> {
+        let prepared = || prepare_baseline(&*shared.backend, &shared.options, self.problem);
+        let baseline = self.baseline.get_or_init(prepared);
         baseline.as_deref().map_err(Clone::clone)
     }
 
@@ -115,9 +130,9 @@ impl Resolved {
             kind: self.kind,
             tuned_m: self.tuned_m,
             solution: self.usable().or(baseline).map(|prepared| prepared.ran().clone()),
-            fallback: self.fallback.borrow().clone(),
-            applied: self.applied.get(),
-            baseline: self.baseline_runs.get(),
+            fallback: self.fallback.get().cloned(),
+            applied: self.applied.load(Ordering::Relaxed),
+            baseline: self.baseline_runs.load(Ordering::Relaxed),
         }
     }
 }
@@ -151,10 +166,24 @@ pub fn prepare(
     }
 }
 
-/// All baselines for `problem`, the wanted one first.
-fn baselines(context: &dyn Context, options: &DispatchOptions, problem: &Problem) -> Vec<BaselineSolution> {
-    let all = context.libraries().iter().flat_map(|library| library.baselines(problem, &Ask::default()));
-    let mut all: Vec<BaselineSolution> = all.collect();
+/// All baselines for `problem`, the wanted one first. Whoever forbids packed weights may change them in place, so that none may
+/// pack them: a library whose own way does is asked for the first that does not.
+fn baselines(backend: &dyn Backend, options: &DispatchOptions, problem: &Problem) -> Vec<BaselineSolution> {
+    let may_pack = options.constraints.weight_forms.contains(&WeightForm::Prepacked);
+    let is_allowed = |solution: &Solution| may_pack || solution.weight_form != WeightForm::Prepacked;
+    let mut all = Vec::new();
+    for library in backend.libraries() {
+        let own = library.baselines(problem, &Ask::default());
+        let has_own = !own.is_empty();
+        let before = all.len();
+        all.extend(own.into_iter().filter(|baseline| is_allowed(&baseline.solution)));
+        if has_own && all.len() == before {
+            let listed = library.candidates(problem, Effort::Minimal, &Ask::default()).unwrap_or_default();
+            let first = listed.into_iter().find(is_allowed);
+            let via = library.build().library.clone();
+            all.extend(first.map(|solution| BaselineSolution { via, solution }));
+        }
+    }
     if let Some(wanted) = &options.baseline {
         // A stable sort keeps the libraries' own order among the rest.
         all.sort_by_key(|baseline| match baseline.via == *wanted {
@@ -167,13 +196,13 @@ fn baselines(context: &dyn Context, options: &DispatchOptions, problem: &Problem
 }
 
 fn prepare_baseline(
-    context: &dyn Context,
+    backend: &dyn Backend,
     options: &DispatchOptions,
     problem: Problem,
 ) -> Result<Box<dyn Prepared>, DispatchError> {
     let mut reasons = Vec::new();
-    for BaselineSolution { via, solution } in baselines(context, options, &problem) {
-        let prepared = library(context, solution.library()).map(|library| library.prepare(&problem, &solution));
+    for BaselineSolution { via, solution } in baselines(backend, options, &problem) {
+        let prepared = library(backend, solution.library()).map(|library| library.prepare(&problem, &solution));
         match prepared {
             Some(Ok(prepared)) => return Ok(prepared),
             Some(Err(error)) => reasons.push(format!("{via}: {error}")),

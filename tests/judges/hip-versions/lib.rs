@@ -40,6 +40,7 @@ fn signatures() -> Vec<(&'static str, &'static str)> {
         hipStreamSynchronize(_),
         hipStreamDestroy(_),
         hipStreamIsCapturing(_, _),
+        hipThreadExchangeStreamCaptureMode(_),
         hipDeviceSynchronize(),
         hipEventCreateWithFlags(_, _),
         hipEventRecord(_, _),
@@ -116,6 +117,7 @@ fn the_numbers_are_those_of_this_version() {
         (numbers::HIP_COPY_WITHIN as u32, hipMemcpyKind_hipMemcpyDeviceToDevice),
         (numbers::STREAM_NON_BLOCKING, hipStreamNonBlocking),
         (numbers::CAPTURE_THREAD_LOCAL as u32, hipStreamCaptureMode_hipStreamCaptureModeThreadLocal),
+        (numbers::CAPTURE_RELAXED as u32, hipStreamCaptureMode_hipStreamCaptureModeRelaxed),
         (numbers::OUT_OF_MEMORY as u32, hipError_t_hipErrorOutOfMemory),
         (numbers::NO_DEVICE as u32, hipError_t_hipErrorNoDevice),
     ] {

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tgemm_db::store::Store;
 use tgemm_db::{Constraints, DType, Recorded};
 use tgemm_decode::{CompareOptions, Comparison, Model, ModelConfig, RunOptions};
-use tgemm_kernels::Context;
+use tgemm_kernels::{Backend, Context};
 use tgemm_lookup::{Database, HitKind};
 use tgemm_recorder::{Recorder, RecorderOptions};
 
@@ -79,23 +80,23 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let config = shapes::config_text(&args.model)?;
     let config = ModelConfig::from_json(&config).with_context(|| args.model.clone())?;
     let opened = device::open("cpu").map_err(Failure::device)?;
-    let context = opened.context.as_ref();
+    let backend = backend(opened.context);
     eprintln!("1. record: {} in {}, batch {}, prompt {}", args.model, args.dtype, args.batch, args.prompt);
     let model = Model::random(&config, args.dtype, 1)?;
-    let recorded = record(args, &model, context, &folder)?;
+    let recorded = record(args, &model, &backend, &folder)?;
     eprintln!("2. sweep: {} problems, {} calls", recorded.len(), recorded.iter().map(|r| r.count).sum::<u64>());
     let (choices, interrupted) = sweep(args, &model, &recorded, &folder)?;
     if interrupted {
         return Ok(Exit::Interrupted);
     }
     eprintln!("3. look up and run tuned");
-    let (database, loaded) = Database::open(&[folder.join("tuned.sqlite")], context.environment());
+    let (database, loaded) = Database::open(&[folder.join("tuned.sqlite")], backend.environment());
     if !loaded.is_clean() {
         eprintln!("{loaded}");
     }
     let constraints = Constraints::default();
     let exact = recorded.iter().filter(|r| database.lookup(&r.problem, &constraints).kind == HitKind::Exact).count();
-    let compared = compare(args, &model, context, &database)?;
+    let compared = compare(args, &model, &backend, &Arc::new(database))?;
     let mut text = choices;
     summarise(&mut text, &recorded, exact, &compared, started.elapsed());
     report::write_stdout(&text).context("cannot write results")?;
@@ -103,8 +104,14 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if sound { Exit::Done } else { Exit::Partly })
 }
 
+/// The device as an engine has it.
+fn backend(context: Box<dyn Context>) -> Arc<dyn Backend> {
+    let context: Arc<dyn Context> = Arc::from(context);
+    context
+}
+
 /// Runs the engine with its recorder on, and reads back what the recorder wrote.
-fn record(args: &Args, model: &Model, context: &dyn Context, folder: &Folder) -> anyhow::Result<Vec<Recorded>> {
+fn record(args: &Args, model: &Model, backend: &Arc<dyn Backend>, folder: &Folder) -> anyhow::Result<Vec<Recorded>> {
     let path = folder.join("untuned.csv");
     let recorder = Recorder::open(RecorderOptions::to(&path));
     let options = RunOptions {
@@ -113,7 +120,7 @@ fn record(args: &Args, model: &Model, context: &dyn Context, folder: &Folder) ->
         tokens: if args.quick { 4 } else { 16 },
         ..RunOptions::default()
     };
-    tgemm_decode::run(model, context, Some(&recorder), &options)?;
+    tgemm_decode::run(model, backend, Some(&recorder), &options)?;
     drop(recorder);
     let selection = input::Selection { max_m: None, filter: None };
     Ok(input::merged(&input::read_sources(&[path], &selection)?))
@@ -148,14 +155,19 @@ fn sweep(args: &Args, model: &Model, recorded: &[Recorded], folder: &Folder) -> 
     Ok((text, summary.interrupted))
 }
 
-fn compare(args: &Args, model: &Model, context: &dyn Context, database: &Database) -> anyhow::Result<Comparison> {
+fn compare(
+    args: &Args,
+    model: &Model,
+    backend: &Arc<dyn Backend>,
+    database: &Arc<Database>,
+) -> anyhow::Result<Comparison> {
     let options = CompareOptions {
         batch: args.batch,
         prompt: args.prompt,
         timed_steps: if args.quick { 16 } else { 64 },
         ..CompareOptions::default()
     };
-    Ok(tgemm_decode::compare(model, context, database, &options)?)
+    Ok(tgemm_decode::compare(model, backend, database, &options)?)
 }
 
 fn summarise(text: &mut String, recorded: &[Recorded], exact: usize, compared: &Comparison, took: Duration) {
@@ -192,7 +204,7 @@ mod tests {
     #[test]
     fn a_demo_records_what_its_model_has() {
         let config = ModelConfig::from_json(tgemm_configs::model("tiny").unwrap()).unwrap();
-        let opened = device::open("cpu").unwrap();
+        let backend = backend(device::open("cpu").unwrap().context);
         let model = Model::random(&config, DType::F32, 1).unwrap();
         let args = Args {
             quick: true,
@@ -204,12 +216,12 @@ mod tests {
             keep: None,
         };
         let folder = Folder::open(&None).unwrap();
-        let recorded = record(&args, &model, opened.context.as_ref(), &folder).unwrap();
+        let recorded = record(&args, &model, &backend, &folder).unwrap();
         // Four sites a layer at M = 2 and M = 6, and the head at M = 2.
         assert_eq!(recorded.len(), 9);
         let steps = 4 + 1;
         let per_pass = u64::from(config.layers) * 4 + 1;
         assert_eq!(recorded.iter().map(|r| r.count).sum::<u64>(), steps * per_pass);
-        assert!(crate::plan::plan(&recorded, &opened.context.environment().device).items.len() == 9);
+        assert!(crate::plan::plan(&recorded, &backend.environment().device).items.len() == 9);
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use tgemm_db::Device;
-use tgemm_kernels::Context as _;
+use tgemm_kernels::Backend as _;
 use tgemm_vendor::gpu::Dialect;
 
 use super::{Exit, Failure};

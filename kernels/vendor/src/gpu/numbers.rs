@@ -276,6 +276,9 @@ pub const STREAM_NON_BLOCKING: u32 = 1;
 /// `hipStreamCaptureModeThreadLocal`, `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads do does not spoil a capture.
 pub const CAPTURE_THREAD_LOCAL: i32 = 1;
 
+/// `hipStreamCaptureModeRelaxed`, `CU_STREAM_CAPTURE_MODE_RELAXED`: a thread in this mode may allocate whatever is captured by others, and by itself.
+pub const CAPTURE_RELAXED: i32 = 2;
+
 #[cfg(test)]
 mod tests {
     use super::*;

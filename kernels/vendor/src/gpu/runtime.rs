@@ -48,6 +48,8 @@ dialect_table! {
         fn set_device ["hipSetDevice", ""] (device: i32);
         /// The context that all libraries of the process share.
         fn retain_context ["", "cuDevicePrimaryCtxRetain"] (context: *mut Handle, device: i32);
+        /// This thread's context, or null.
+        fn get_context ["", "cuCtxGetCurrent"] (context: *mut Handle);
         /// Makes a context this thread's.
         fn set_context ["", "cuCtxSetCurrent"] (context: Handle);
         /// Memory that is free, and all there is.
@@ -74,6 +76,8 @@ dialect_table! {
         fn stream_destroy ["hipStreamDestroy", "cuStreamDestroy_v2"] (stream: Handle);
         /// Is it being captured?
         fn stream_capturing ["hipStreamIsCapturing", "cuStreamIsCapturing"] (stream: Handle, status: *mut i32);
+        /// What captures keep this thread from; the old mode comes back.
+        fn exchange_capture_mode ["hipThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode"] (mode: *mut i32);
         /// Waits for everything on the device.
         fn synchronize ["hipDeviceSynchronize", "cuCtxSynchronize"] ();
         /// A point in a queue.
@@ -272,6 +276,24 @@ impl Runtime {
         }
         self.resume(&current)?;
         Ok(current)
+    }
+
+    /// What is current on this thread, to come back to by [`Runtime::resume`].
+    pub fn current(&self) -> Result<Current, CallError> {
+        let mut current = Current { device: 0, context: std::ptr::null_mut() };
+        match self.dialect {
+            Dialect::Hip => current.device = self.current_device()?,
+            // SAFETY: one handle is written.
+            Dialect::Cuda => unsafe { self.table.get_context(&raw mut current.context) }?,
+        }
+        Ok(current)
+    }
+
+    /// Sets what captures keep this thread from; returns what it was.
+    pub fn exchange_capture_mode(&self, mut mode: i32) -> Result<i32, CallError> {
+        // SAFETY: one integer is read and written.
+        unsafe { self.table.exchange_capture_mode(&raw mut mode) }?;
+        Ok(mode)
     }
 
     /// Makes a device current again, on whichever thread this is.

@@ -45,6 +45,7 @@ fn signatures() -> Vec<(&'static str, &'static str)> {
         driver::cuDeviceTotalMem_v2(_, _),
         driver::cuDevicePrimaryCtxRetain(_, _),
         driver::cuCtxSetCurrent(_),
+        driver::cuCtxGetCurrent(_),
         driver::cuCtxGetDevice(_),
         driver::cuMemGetInfo_v2(_, _),
         driver::cuMemAlloc_v2(_, _),
@@ -57,6 +58,7 @@ fn signatures() -> Vec<(&'static str, &'static str)> {
         driver::cuStreamSynchronize(_),
         driver::cuStreamDestroy_v2(_),
         driver::cuStreamIsCapturing(_, _),
+        driver::cuThreadExchangeStreamCaptureMode(_),
         driver::cuCtxSynchronize(),
         driver::cuEventCreate(_, _),
         driver::cuEventRecord(_, _),
@@ -331,6 +333,8 @@ fn devices_and_statuses_are_named_as_in_the_headers() {
     assert_eq!(numbers::STREAM_NON_BLOCKING, driver::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32);
     let thread_local = driver::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     assert_eq!(numbers::CAPTURE_THREAD_LOCAL, thread_local as i32);
+    let relaxed = driver::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_RELAXED;
+    assert_eq!(numbers::CAPTURE_RELAXED, relaxed as i32);
     assert_eq!(cublas::GEMM_DEFAULT, blas::cublasGemmAlgo_t::CUBLAS_GEMM_DFALT as i32);
     assert_eq!(cublas::GEMM_AUTOTUNE, blas::cublasGemmAlgo_t::CUBLAS_GEMM_AUTOTUNE as i32);
     let parts = [

@@ -122,6 +122,7 @@ fn statuses(tell: &mut impl FnMut(String, Value)) {
         (numbers::HIP_COPY_WITHIN, "hipMemcpyKind.hipMemcpyDeviceToDevice"),
         (numbers::STREAM_NON_BLOCKING as i32, "hipStreamNonBlocking"),
         (numbers::CAPTURE_THREAD_LOCAL, "hipStreamCaptureMode.hipStreamCaptureModeThreadLocal"),
+        (numbers::CAPTURE_RELAXED, "hipStreamCaptureMode.hipStreamCaptureModeRelaxed"),
     ] {
         tell(format!("hip.{name}"), json!(ours));
     }

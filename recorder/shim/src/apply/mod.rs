@@ -18,6 +18,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use tgemm_kernels::Backend as _;
 use tgemm_kernels::gpu::attach::{self, Attached};
 use tgemm_lookup::load::ENV_DATABASES;
 use tgemm_lookup::{Database, Levels};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tgemm_db::{Constraints, Numerics, Problem, WeightForm};
+use tgemm_kernels::Backend as _;
 use tgemm_kernels::gpu::attach::Attached;
 use tgemm_kernels::{Launch as Failed, Prepared, Stream};
 use tgemm_lookup::Database;

@@ -43,6 +43,16 @@ exports! { hip_call;
         }
     }
 
+    fn hipThreadExchangeStreamCaptureMode(place: Out<i32>) |double| {
+        match double.host() {
+            Ok(_) => match place.get().and_then(crate::host::exchange_thread_mode) {
+                Some(old) => put(&place, old),
+                None => Err(INVALID_VALUE),
+            },
+            Err(cuda) => cuda.enter()?.exchange_capture_mode(place.address()),
+        }
+    }
+
     fn hipStreamGetCaptureInfo(stream: usize, status: Out<i32>, id: Out<u64>) |double| {
         match double.host() {
             Ok(mut host) => {

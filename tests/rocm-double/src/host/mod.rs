@@ -17,7 +17,7 @@ use crate::script::{Device, Script};
 use crate::solutions::Solution;
 use crate::trace::Trace;
 pub use memory::Memory;
-pub use queue::{Event, Stream};
+pub use queue::{Event, Stream, exchange_thread_mode};
 
 /// `hipErrorInvalidValue`.
 pub const INVALID_VALUE: i32 = 1;

@@ -1,5 +1,6 @@
 //! Streams, events, capture and graphs.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
@@ -21,6 +22,16 @@ const NOT_READY: i32 = 600;
 /// `hipStreamCaptureMode`: global 0, thread-local 1, relaxed 2.
 const MODE_GLOBAL: i32 = 0;
 const MODE_RELAXED: i32 = 2;
+
+thread_local! {
+    /// What captures keep this thread from: everything that could wait or allocate, unless it asked to be let.
+    static THREAD_MODE: Cell<i32> = const { Cell::new(MODE_GLOBAL) };
+}
+
+/// Sets this thread's mode; the old one, or `None` if there is no such mode.
+pub fn exchange_thread_mode(mode: i32) -> Option<i32> {
+    (MODE_GLOBAL..=MODE_RELAXED).contains(&mode).then(|| THREAD_MODE.replace(mode))
+}
 
 /// `hipEventDisableTiming`.
 const EVENT_DISABLE_TIMING: u32 = 2;
@@ -104,9 +115,12 @@ impl Host {
     }
 
     /// Is a call allowed that could wait for the device or allocate? While a stream is captured it is not, and spoils the
-    /// capture: in global mode whoever calls, in thread-local mode if the capturing thread does.
+    /// capture: in global mode whoever calls, in thread-local mode if the capturing thread does; a relaxed thread may.
     pub fn may_block(&mut self) -> Answer {
         self.alive()?;
+        if THREAD_MODE.get() == MODE_RELAXED {
+            return Ok(());
+        }
         let here = thread::current().id();
         let mut answer = Ok(());
         for capture in self.streams.values_mut().filter_map(|stream| stream.capture.as_mut()) {
