@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tgemm-recorder", &["tgemm-db"]),
     ("tgemm-shim", &["tgemm-db", "tgemm-vendor", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
     ("tgemm-decode", &["tgemm-db", "tgemm-configs", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
-    ("tgemm-capi", &["tgemm-db", "tgemm-lookup", "tgemm-recorder"]),
+    ("tgemm-capi", &["tgemm-db", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
     (
         "tgemm-tuner",
         &[
@@ -32,9 +32,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tgemm-decode",
         ],
     ),
+    ("tgemm-python", &["tgemm-db", "tgemm-vendor", "tgemm-kernels", "tgemm-lookup", "tgemm-recorder"]),
     ("tgemm-tests", &[]),
     ("tgemm-rocm-double", &[]),
-    ("tgemm-fuzz", &["tgemm-db"]),
+    ("tgemm-fuzz", &["tgemm-capi", "tgemm-db", "tgemm-lookup"]),
     ("tgemm-hip-versions", &[]),
 ];
 
