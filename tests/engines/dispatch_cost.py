@@ -1,6 +1,6 @@
 """What a product costs the host: torch.nn.functional.linear beside tgemm.mm and tgemm.Linear, on a CUDA device.
 
-    pip install tgemm-*.whl && python3 dispatch_cost.py
+    python3 -m pip install tgemm-*.whl && python3 dispatch_cost.py
 
 A call only enqueues, so its time on the host is what an engine that is bound by the host waits for. Blocks of calls take
 turns, with a wait for the device between them so that no queue is ever full; a figure is the median over blocks, in ns a

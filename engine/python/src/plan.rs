@@ -293,6 +293,10 @@ impl Plan {
         if choice.is_baseline() {
             return Ready::LeftAsIs;
         }
+        // The same call may be captured later, and what is captured must be what was checked.
+        if choice.solution.graph_safe == Some(false) {
+            return Ready::NotTuned;
+        }
         match dispatch::prepare(self.backend.libraries(), &problem, &choice.solution) {
             // What wants another form than it says cannot have it here.
             Ok(prepared) if prepared.pack_key().is_none() => {

@@ -191,6 +191,33 @@ def test_what_torch_does_around_a_product_it_does_around_ours(tuned: tgemm.Datab
     assert meta.shape == (4, N) and meta.device.type == "meta"
 
 
+def test_bits_that_must_be_the_same_every_time_are_torchs(tuned: tgemm.Database) -> None:
+    x, w = rand(4, K), rand(N, K)
+    torch.use_deterministic_algorithms(True)
+    try:
+        close(tgemm.mm(x, w, database=tuned), F.linear(x, w))
+        assert applied(tuned) == 0
+    finally:
+        torch.use_deterministic_algorithms(False)
+    tgemm.mm(x, w, database=tuned)
+    assert applied(tuned) == 1
+
+
+def test_a_choice_that_no_graph_may_hold_does_not_run(tmp_path: Path) -> None:
+    problem, path = tgemm.Problem(4, N, K, "f32"), tmp_path / "tuned.csv"
+    write_table(path, [(problem, "gemm")])
+    header, row = path.read_text().splitlines()
+    cells = dict(zip(header.split(","), next(csv.reader([row])), strict=True)) | {"graph_safe": "false"}
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, cells, lineterminator="\n")
+        writer.writeheader()
+        writer.writerow(cells)
+    database = tgemm.Database.open(path, device="cpu", levels="exact", strict=True)
+    x, w = rand(4, K), rand(N, K)
+    close(tgemm.mm(x, w, database=database), F.linear(x, w))
+    assert len(database) == 1 and applied(database) == 0
+
+
 def test_a_compiled_function_calls_it(tuned: tgemm.Database) -> None:
     x, w = rand(4, K), rand(N, K)
     compiled = torch.compile(lambda a: torch.relu(tgemm.mm(a + 1, w, database=tuned)), backend="eager")

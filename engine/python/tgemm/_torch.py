@@ -32,6 +32,7 @@ _is_autocast_enabled = getattr(torch._C, "_is_any_autocast_enabled", torch.is_au
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _functorch = torch._C._functorch.peek_interpreter_stack
 _tracing = torch._C._get_tracing_state
+_must_be_deterministic = torch._C._get_deterministic_algorithms
 # What compiled code of torch's own allocates by, at half of the cost of torch.empty; GPU memory is on the current device.
 _guards: Any = torch._C._dynamo.guards
 _empty_cpu = getattr(_guards, "_empty_strided_cpu", lambda size, _, dtype: torch.empty(size, dtype=dtype, device="cpu"))
@@ -95,7 +96,9 @@ def mm(
     A choice runs on the CPU and on CUDA and HIP devices, on torch's current stream, with the weights as they lie. Where
     there is none, where gradients are wanted, or under autocast, tracing and the like, this is
     ``torch.nn.functional.linear``. A choice that was not ready before a CUDA graph is captured is not in the graph: call
-    once with the same shapes before the capture. Where ``TGEMM_TUNE=1`` asks for it, what a choice could serve is recorded. In the child of a fork, torch's product runs if the parent had a plan.
+    once with the same shapes before the capture. Where ``TGEMM_TUNE=1`` asks for it, what a choice could serve is recorded.
+    In the child of a fork torch's product runs if the parent had a plan, and wherever
+    ``torch.use_deterministic_algorithms`` asks for the same bits every time.
 
     Raises :class:`tgemm.ProblemError` for operands that go together in no product, :class:`tgemm.DeviceError` where
     ``database`` is another device's, :class:`tgemm.LaunchError` where a product may have run in part.
@@ -108,6 +111,7 @@ def mm(
         or _dispatch_modes()
         or _functorch() is not None
         or _tracing() is not None
+        or _must_be_deterministic()
     ):
         return _by_torch(x, w, bias, out, out_dtype, x_scale, w_scale, activation)
     try:

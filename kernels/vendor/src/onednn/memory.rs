@@ -104,6 +104,9 @@ impl MemoryDesc {
         Ok(MemoryDesc { library: library.clone(), form })
     }
 
+    // Inlined into the look at an optional one, its form is read before it is known to be there: harmless, as nothing comes
+    // of it, but memory checkers report it.
+    #[inline(never)]
     pub(super) fn as_ptr(&self) -> *const sys::MemoryDesc {
         match &self.form {
             Form::V2(desc) => (&raw const **desc).cast(),
