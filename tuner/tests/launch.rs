@@ -32,6 +32,23 @@ fn ready(scratch: &Scratch) -> Command {
     command
 }
 
+/// Has `command` start as from a terminal, whatever the tests were started under: `nohup` ignores SIGHUP, a shell's `&` SIGINT,
+/// and what is ignored stays so in all children.
+fn with_default_signals(command: &mut Command) {
+    const SENT: [i32; 6] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+    // SAFETY: system calls that may be made after a fork.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in SENT {
+                if libc::signal(signal, libc::SIG_DFL) == libc::SIG_ERR {
+                    return Err(std::io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
 fn record(scratch: &Scratch, script: &str) -> Output {
     ready(scratch).args(["record", "--", "sh", "-c", script]).output().expect("tune runs")
 }
@@ -107,6 +124,7 @@ fn signals_that_are_sent_to_us_reach_the_program() {
         let script = format!("{trap} echo ready; while :; do sleep 0.02; done");
         let mut command = ready(&scratch);
         command.args(["record", "sh", "-c", &script]).stdout(Stdio::piped()).stderr(Stdio::null());
+        with_default_signals(&mut command);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -139,6 +157,7 @@ fn a_key_on_the_terminal_is_pressed_once() {
     let script = "trap 'echo got' INT; echo ready; for i in 1 2 3 4 5 6; do sleep 0.1; done; exit 5";
     let mut command = ready(&scratch);
     command.args(["record", "sh", "-c", script]).stdin(theirs).stdout(Stdio::piped()).stderr(Stdio::null());
+    with_default_signals(&mut command);
     // SAFETY: two system calls, made in a child of one thread.
     unsafe {
         command.pre_exec(|| match libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
