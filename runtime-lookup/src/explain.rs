@@ -177,7 +177,7 @@ impl Database {
                 false => format!("thought to take {:.3} us here", side.score_us),
             };
             let found = format!("{}, {score}{}", choice.solution, self.place(row));
-            Step { level, m: Some(side.m), found, answered: side == between.best() }
+            Step { level, m: Some(side.m), found, answered: side.place == between.best().place }
         })
     }
 

@@ -17,7 +17,9 @@ fn row(m: u32, index: i64, time_us: f64) -> Choice {
 
 fn answer<'a>(database: &'a Database, problem: &Problem, constraints: &Constraints) -> (HitKind, Option<i64>) {
     let hit: Hit<'a> = database.lookup(problem, constraints);
-    assert_eq!(database.explain(problem, constraints).kind, hit.kind);
+    let told = database.explain(problem, constraints);
+    assert_eq!(told.kind, hit.kind);
+    assert_eq!(told.steps.iter().filter(|step| step.answered).count(), usize::from(hit.choice.is_some()), "{told}");
     (hit.kind, hit.choice.map(|choice| choice.solution.index))
 }
 
