@@ -105,21 +105,10 @@ fn machine() -> Machine {
 }
 
 fn choice(m: u32, machine: &Machine) -> Choice {
-    Choice {
-        problem: Site::linear(64, 32, DType::F32).at(m).into(),
-        device: machine.environment.device.clone().into(),
-        solution: solution(1),
-        time_us: 1.0,
-        ratio: Ratio { estimate: 0.5, low: 0.4, high: 0.6 },
-        verdict: Verdict::Faster,
-        baselines: Vec::new(),
-        error_over_bound: 0.0,
-        err_ratio: 0.0,
-        pack_us: None,
-        count: 0,
-        tuned_at: String::new(),
-        origin: None,
-    }
+    let problem = Site::linear(64, 32, DType::F32).at(m).into();
+    let ratio = Ratio { estimate: 0.5, low: 0.4, high: 0.6 };
+    let uncompared = Choice::uncompared(problem, machine.environment.device.clone(), solution(1), 1.0);
+    Choice { ratio, verdict: Verdict::Faster, ..uncompared }
 }
 
 #[test]

@@ -1,38 +1,11 @@
 /* An engine in C: everything that tgemm.h has, and every way to hold it wrongly. Compiles as C99 and as C++11. */
 
-#include <tgemm.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "checks.h"
 
 static const char *const key = "gemm,m=4,n=64,k=64,x=bf16,w=bf16,out=bf16,compute=f32";
 static const char *const moe =
     "moe,m=1,experts=8,topk=2,model_dim=4096,inter_dim=14336,x=bf16,q_x=-,q_w=-,quant=none,block=0x0,act=silu,gated=1,stage1=0";
 static const char *table, *broken, *folder;
-static int checks;
-
-static void check(int holds, const char *what, int line) {
-  checks++;
-  if (!holds) {
-    fprintf(stderr, "client.c:%d: %s; last error: %s\n", line, what, tgemm_last_error());
-    exit(1);
-  }
-}
-#define CHECK(what) check((what) != 0, #what, __LINE__)
-#define OK(call) check((call) == TGEMM_STATUS_OK, #call, __LINE__)
-/* It fails so, and says why in these words. */
-#define FAILS(status, words, call) \
-  do { \
-    check((call) == TGEMM_STATUS_##status, #call, __LINE__); \
-    check(strstr(tgemm_last_error(), words) != NULL, #call " says so", __LINE__); \
-  } while (0)
-
-/* A structure of which nothing is said but its size. */
-#define SIZED(type, name) \
-  type name; \
-  memset(&name, 0, sizeof name); \
-  name.size = sizeof name
 
 static int is(TgemmText text, const char *want) {
   return text.bytes == strlen(want) && memcmp(text.data, want, text.bytes) == 0;

@@ -1,36 +1,12 @@
 /* An engine in C that runs products on the host's processors through tgemm. Compiles as C99 and as C++11. */
 
-#include <tgemm.h>
+#include "checks.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N = 48, K = 32, M_MAX = 8, RUNS = 50 };
 
-static int checks;
 static float w[N * K], x[M_MAX * K], other_w[N * K];
-
-static void check(int holds, const char *what, int line) {
-  checks++;
-  if (!holds) {
-    fprintf(stderr, "dispatch.c:%d: %s; last error: %s\n", line, what, tgemm_last_error());
-    exit(1);
-  }
-}
-#define CHECK(what) check((what) != 0, #what, __LINE__)
-#define OK(call) check((call) == TGEMM_STATUS_OK, #call, __LINE__)
-#define FAILS(status, words, call) \
-  do { \
-    check((call) == TGEMM_STATUS_##status, #call, __LINE__); \
-    check(strstr(tgemm_last_error(), words) != NULL, #call " says so", __LINE__); \
-  } while (0)
-
-#define SIZED(type, name) \
-  type name; \
-  memset(&name, 0, sizeof name); \
-  name.size = sizeof name
 
 static TgemmProblem layer(void) {
   SIZED(TgemmProblem, problem);

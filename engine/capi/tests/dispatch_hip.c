@@ -1,11 +1,7 @@
 /* An engine in C on a HIP device that it has opened itself: dispatch_hip TABLE MODE. Prints what ran. Numbers and types as in
  * hip_runtime_api.h of ROCm 7. */
 
-#include <tgemm.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "checks.h"
 
 typedef void *Handle;
 
@@ -25,15 +21,7 @@ static TgemmDispatch *dispatch;
 static TgemmPlan *plan;
 static Handle stream, other;
 
-static void must(int holds, const char *what, int line) {
-  if (!holds) {
-    fprintf(stderr, "dispatch_hip.c:%d: %s; last error: %s\n", line, what, tgemm_last_error());
-    exit(1);
-  }
-}
-#define HIP(call) must((call) == 0, #call, __LINE__)
-#define OK(call) must((call) == TGEMM_STATUS_OK, #call, __LINE__)
-#define CHECK(what) must((what) != 0, #what, __LINE__)
+#define HIP(call) check((call) == 0, #call, __FILE__, __LINE__)
 
 static float number(uint16_t bf16) {
   uint32_t bits = (uint32_t)bf16 << 16;
