@@ -203,6 +203,9 @@ pub struct Arm<'a> {
     pub start: usize,
     /// Launches to time; at least 1.
     pub calls: u32,
+    /// Other kernels between two launches, where the device can; their time is no part of the figure. `None`: as many as the
+    /// device's kind usually has.
+    pub between: Option<u32>,
 }
 
 /// One device opened in this process: what measuring takes, beyond launching.

@@ -17,6 +17,8 @@ import subprocess
 import tempfile
 import time
 
+# As `tune` names it.
+DEVICE = "cuda:0"
 SHAPES = [(m, n, k) for n, k in ((1024, 1024), (4096, 1024), (1024, 4096), (4096, 4096)) for m in (1, 16)]
 
 
@@ -30,20 +32,26 @@ def arguments():
     return parser.parse_args()
 
 
-def write_untuned(path):
+def plain_layers():
+    import tgemm
+
+    return [tgemm.Problem(m, n, k, "bf16") for m, n, k in SHAPES]
+
+
+def write_untuned(path, problems):
     import tgemm
 
     recorder = tgemm.Recorder(path)
-    for m, n, k in SHAPES:
-        recorder.record(tgemm.Problem(m, n, k, "bf16"), via="gemm_ex")
+    for problem in problems:
+        recorder.record(problem, via="lt_matmul" if "scale=" in problem.key else "gemm_ex")
     recorder.flush()
 
 
-def swept(folder, budget):
+def swept(folder, budget, problems):
     """A table of this device. Ties become choices that run as well: this is about what a call costs, not what it gains."""
     untuned, table = os.path.join(folder, "untuned.csv"), os.path.join(folder, "tuned.csv")
-    write_untuned(untuned)
-    command = ["tune", "sweep", untuned, "--db", os.path.join(folder, "t.sqlite"), "--csv", table, "--device", "cuda:0"]
+    write_untuned(untuned, problems)
+    command = ["tune", "sweep", untuned, "--db", os.path.join(folder, "t.sqlite"), "--csv", table, "--device", DEVICE]
     subprocess.run([*command, "--budget", budget, "--sample", "1", "--plain-weights"], check=True, stdout=subprocess.DEVNULL)
     with open(table, newline="") as file:
         rows = list(csv.DictReader(file))
@@ -67,9 +75,9 @@ def block_ns(call, calls, synchronize):
 def main():
     args = arguments()
     if args.write_untuned:
-        return write_untuned(args.write_untuned)
+        return write_untuned(args.write_untuned, plain_layers())
     with tempfile.TemporaryDirectory() as folder:
-        table = args.db or os.environ.get("TGEMM_DB") or swept(folder, args.budget)
+        table = args.db or os.environ.get("TGEMM_DB") or swept(folder, args.budget, plain_layers())
         measure(args, table)
 
 
@@ -79,7 +87,7 @@ def measure(args, table):
 
     torch.set_grad_enabled(False)
     torch.cuda.init()
-    database = tgemm.Database.open(*table.split(":"), device="cuda:0", levels="exact")
+    database = tgemm.Database.open(*table.split(":"), device=DEVICE, levels="exact")
     for report in database.report:
         print(report)
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, tgemm {tgemm.__version__}; ns a call on the host")

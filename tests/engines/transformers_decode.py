@@ -150,8 +150,38 @@ def logits_of(model, batch, args, device, tokens):
     return torch.stack(logits)
 
 
+def pair_of(args, model, batch, device, tokens):
+    """Decoders made with the shim paused (0) and at work (1)."""
+    pair = []
+    for on in (0, 1):
+        pause(not on)
+        # A replay goes on where the last one ended: room for all of them.
+        decoder = Decoder(model, batch, args.prompt + 2 * args.blocks * args.inner + 16, device)
+        decoder.prefill(tokens[:, : args.prompt])
+        decoder.eager()
+        decoder.capture() if args.graphs else None
+        pair.append(decoder)
+    return pair
+
+
+# Student's t at 97.5 %, by degrees of freedom.
+T_975 = [0, 12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131]
+
+
+def interval_95(values):
+    """Of the mean; None of one value alone."""
+    if len(values) < 2:
+        return None
+    half = T_975[min(len(values), len(T_975)) - 1] * statistics.stdev(values) / len(values) ** 0.5
+    return [statistics.mean(values) - half, statistics.mean(values) + half]
+
+
 def compare(args, model, exact, batch, device):
-    """Logits and step times with the shim paused (0) and at work (1), in turn."""
+    """Logits and step times with the shim paused (0) and at work (1), in turn.
+
+    Where a capture's buffers happen to lie moves a step by up to 1 %, whatever runs: so there are several captures of each,
+    all alive at once, and the interval is of the mean over them.
+    """
     generator = torch.Generator().manual_seed(7)
     tokens = torch.randint(0, model.config.vocab_size, (batch, args.prompt + 16), generator=generator).to(device)
     logits = {}
@@ -167,40 +197,34 @@ def compare(args, model, exact, batch, device):
     sure = (top.values[..., 0] - top.values[..., 1]) > bound
     agree = logits[0].argmax(-1) == logits[1].argmax(-1)
 
-    decoders = []
-    for on in (0, 1):
-        pause(not on)
-        # A replay goes on where the last one ended: room for all of them.
-        decoder = Decoder(model, batch, args.prompt + 2 * args.blocks * args.inner + 16, device)
-        decoder.prefill(tokens[:, : args.prompt])
-        decoder.eager()
-        decoder.capture() if args.graphs else None
-        decoders.append(decoder)
-    times = [[], []]
+    captures = [pair_of(args, model, batch, device, tokens) for _ in range(args.captures)]
+    # By capture, without and with: microseconds a step, block after block.
+    times = [([], []) for _ in captures]
     for block in range(args.blocks):
-        order = (0, 1, 1, 0) if block % 2 == 0 else (1, 0, 0, 1)
-        for on in order:
-            pause(not on)
-            decoder = decoders[on]
-            if decoder.graph is None:
-                # So that the cache does not run over: its place is the same in every block.
-                decoder.prefill(tokens[:, : args.prompt])
-            synchronize(device)
-            start = time.perf_counter()
-            for _ in range(args.inner):
-                decoder.step()
-            synchronize(device)
-            times[on].append((time.perf_counter() - start) / args.inner * 1e6)
+        for pair, taken in zip(captures, times):
+            order = (0, 1, 1, 0) if block % 2 == 0 else (1, 0, 0, 1)
+            for on in order:
+                pause(not on)
+                decoder = pair[on]
+                if decoder.graph is None:
+                    # So that the cache does not run over: its place is the same in every block.
+                    decoder.prefill(tokens[:, : args.prompt])
+                synchronize(device)
+                start = time.perf_counter()
+                for _ in range(args.inner):
+                    decoder.step()
+                synchronize(device)
+                taken[on].append((time.perf_counter() - start) / args.inner * 1e6)
     pause(False)
-    pairs = sorted(b / a for a, b in zip(*[[statistics.mean(t[i : i + 2]) for i in range(0, len(t), 2)] for t in times]))
-    low, high = pairs[int(0.025 * len(pairs))], pairs[min(len(pairs) - 1, int(0.975 * len(pairs)))]
+    step_us = [[statistics.median(taken[on]) for taken in times] for on in (0, 1)]
+    saved = [a - b for a, b in zip(*step_us)]
     return dict(
         batch=batch,
         graphs=bool(args.graphs),
-        step_us=[statistics.median(t) for t in times],
-        ratio=statistics.median(pairs),
-        ratio_95=[low, high],
-        blocks=len(pairs),
+        step_us=[statistics.mean(taken) for taken in step_us],
+        saved_us=statistics.mean(saved),
+        saved_us_95=interval_95(saved),
+        saved_us_each=[round(us, 1) for us in saved],
         rms_error=[float(e.pow(2).mean().sqrt()) for e in errors],
         max_error=[float(e.max()) for e in errors],
         sure=int(sure.sum()),
@@ -217,7 +241,8 @@ def main():
     parser.add_argument("--batch", default="1")
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--steps", type=int, default=64)
-    parser.add_argument("--blocks", type=int, default=30)
+    parser.add_argument("--blocks", type=int, default=30, help="of each capture, with --compare")
+    parser.add_argument("--captures", type=int, default=8, help="with --compare: decoders without and with choices")
     parser.add_argument("--inner", type=int, default=8)
     parser.add_argument("--graphs", action="store_true")
     parser.add_argument("--compare", action="store_true")

@@ -17,7 +17,7 @@ fn tune_on_rocm(scratch: &Scratch) -> Command {
     let library = tgemm_rocm_double::built().expect("cargo builds the double with this test");
     tgemm_rocm_double::install(&folder, &library, 7).expect("installed");
     let script = json!({
-        "mode": "host", "noise": { "sigma": 0.01, "seed": 1 },
+        "mode": "host", "noise": { "sigma": 0.01, "seed": 1 }, "trace": scratch.path("trace.jsonl"),
         "device": { "arch": "gfx90a:sramecc+:xnack-", "name": "AMD Instinct MI250X", "cus": 104, "l2_bytes": 8388608 },
     });
     let mut command = tune();
@@ -78,6 +78,26 @@ fn the_call_that_an_engine_makes_decides_the_baseline() {
     assert_eq!(vias("lt.sqlite", &["--via", "lt_matmul"]), ["hipblasLtMatmul"]);
     let any = vias("any.sqlite", &["--via", "any"]);
     assert!(any.len() > 1 && any.contains(&"hipblasLtMatmul".to_owned()), "{any:?}");
+}
+
+#[test]
+fn what_stands_between_launches_is_no_part_of_their_time() {
+    let scratch = Scratch::new();
+    let trace = scratch.path("trace.jsonl");
+    let timed = |db: &str, more: &[&str]| -> (f64, usize) {
+        let db = scratch.path(db);
+        let _ = std::fs::remove_file(&trace);
+        let output = sweep(&scratch, &db, more);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let launches = std::fs::read_to_string(&trace).expect("launches were traced");
+        let between = launches.lines().filter(|line| line.contains("tgemm_between")).count();
+        (Store::open_read_only(&db).unwrap().choices().unwrap()[0].time_us, between)
+    };
+    // The double's small kernels take 2 us each.
+    let (spaced_us, between) = timed("spaced.sqlite", &["--between", "4"]);
+    let (alone_us, none) = timed("alone.sqlite", &[]);
+    assert!(between > 256 && none == 0, "{between} and {none}: as asked, and by default none on AMD's devices");
+    assert!((spaced_us / alone_us - 1.0).abs() < 0.1, "{spaced_us} and {alone_us} us");
 }
 
 #[test]

@@ -215,7 +215,7 @@ mod tests {
         let noted = Noted::new(usize::MAX);
         let rotation = [0, 1, 2].map(|workspace_bytes| Operands { workspace_bytes, ..Operands::default() });
         let mut context = CpuContext::open();
-        let arm = Arm { id: 0, prepared: &noted, rotation: &rotation, start: 4, calls: 5 };
+        let arm = Arm { id: 0, prepared: &noted, rotation: &rotation, start: 4, calls: 5, between: None };
         // SAFETY: these launches use no pointer.
         let times = unsafe { context.time(&[arm]) }.unwrap();
         assert!(times.len() == 1 && times[0] >= 300.0, "{times:?}");
@@ -231,7 +231,7 @@ mod tests {
         let rotation = [Operands::default()];
         let mut context = CpuContext::open();
         for (rotation, calls) in [(&rotation[..], 9), (&rotation[..0], 1), (&rotation[..], 0)] {
-            let arm = Arm { id: 0, prepared: &noted, rotation, start: 0, calls };
+            let arm = Arm { id: 0, prepared: &noted, rotation, start: 0, calls, between: None };
             // SAFETY: these launches use no pointer.
             assert!(unsafe { context.time(&[arm]) }.is_err());
         }

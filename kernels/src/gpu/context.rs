@@ -8,7 +8,8 @@ use tgemm_vendor::gpu::find::Part;
 use tgemm_vendor::gpu::rtc::Rtc;
 use tgemm_vendor::gpu::{Current, Dialect, Handle, Installation, Runtime, blaslt::BlasLt};
 
-use super::graphs::{self, Graphs};
+use super::between::Between;
+use super::graphs::{self, Graphs, On};
 use super::survey::Surveyor;
 use super::watch::{self, Watch};
 use super::{OpenError, cublas, device, failed, lt, memory, rocblas};
@@ -53,6 +54,7 @@ pub struct GpuContext {
     events: Vec<Handle>,
     graphs: Graphs,
     surveyor: Option<Mutex<Surveyor>>,
+    between: Option<Between>,
     watch: Watch,
 }
 
@@ -76,7 +78,7 @@ impl GpuContext {
         let described = device::describe(&runtime, ordinal).map_err(|e| why(e.to_string()))?;
         let stream = runtime.stream().map_err(|e| why(e.to_string()))?;
         let (libraries, mut absent) = open_libraries(dialect, &mut installation);
-        let surveyor = open_surveyor(&runtime, ordinal, &mut installation, &mut absent);
+        let (surveyor, between) = open_kernels(&runtime, ordinal, &mut installation, &mut absent).unzip();
         let watch = Watch::new(&runtime, ordinal);
         let mut environment = environment(&runtime, described, &libraries);
         if let Some(version) = watch.driver_version() {
@@ -92,6 +94,7 @@ impl GpuContext {
             events: Vec::new(),
             graphs: Graphs::default(),
             surveyor: surveyor.map(Mutex::new),
+            between,
             watch,
         })
     }
@@ -150,17 +153,19 @@ pub(super) fn open_libraries(dialect: Dialect, installation: &mut Installation) 
     (libraries, absent)
 }
 
-fn open_surveyor(
+/// The kernels of our own. Where they cannot be compiled, outputs are read whole and launches follow one another.
+fn open_kernels(
     runtime: &Runtime,
     ordinal: u32,
     installation: &mut Installation,
     absent: &mut Vec<(String, String)>,
-) -> Option<Surveyor> {
+) -> Option<(Surveyor, Between)> {
     let dialect = runtime.dialect();
     let mut note = |why: String| absent.push((Part::Rtc.name(dialect).to_owned(), why));
     let made = Rtc::open(dialect, installation).map_err(|e| e.to_string()).and_then(|rtc| {
         let arch = device::compiler_arch(runtime, ordinal).map_err(|e| e.to_string())?;
-        Surveyor::new(runtime, &rtc, &arch).map_err(|e| e.to_string())
+        let surveyor = Surveyor::new(runtime, &rtc, &arch).map_err(|e| e.to_string())?;
+        Ok((surveyor, Between::new(runtime, &rtc, &arch).map_err(|e| e.to_string())?))
     });
     made.map_err(&mut note).ok()
 }
@@ -276,15 +281,16 @@ impl Context for GpuContext {
             return Ok(None);
         }
         // SAFETY: the contract of this method.
-        unsafe { Graphs::is_capturable(&self.runtime, self.stream, arm) }.map(Some)
+        unsafe { graphs::is_capturable(&self.runtime, self.stream, arm) }.map(Some)
     }
 
     unsafe fn time(&mut self, block: &[Arm<'_>]) -> Result<Vec<f64>, Error> {
         self.resume()?;
-        self.ensure_events(block.len() + 1)?;
+        self.ensure_events(block.len() + 2)?;
         let before = self.watch.state();
+        let device = On { runtime: &self.runtime, stream: self.stream, between: self.between.as_ref() };
         // SAFETY: the contract of this method.
-        let times_us = unsafe { self.graphs.time(&self.runtime, self.stream, &self.events, block) }?;
+        let times_us = unsafe { self.graphs.time(device, &self.events, block) }?;
         match watch::disturbance(&before, &self.watch.state()) {
             Some(why) => Err(Error::Disturbed(why)),
             None => Ok(times_us),
@@ -295,7 +301,7 @@ impl Context for GpuContext {
 impl Drop for GpuContext {
     fn drop(&mut self) {
         let _ = self.synchronize();
-        self.graphs.clear(&self.runtime);
+        self.graphs.clear(On { runtime: &self.runtime, stream: self.stream, between: None });
         graphs::destroy_events(&self.runtime, &self.events);
         // SAFETY: the stream is ours, and everything on it has finished.
         let _ = unsafe { self.runtime.table().stream_destroy(self.stream) };

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tgemm_vendor::gpu::{CallError, Handle, Runtime};
 
+use super::between::{self, Between};
 use super::failed;
 use crate::{Arm, Error, Launch, Operands, Stream};
 
@@ -19,12 +20,13 @@ const LAUNCHES_MIN: usize = 64;
 const LAUNCHES_KEPT_MAX: usize = 1 << 16;
 const GRAPHS_KEPT_MAX: usize = 1024;
 
-/// What makes two captured arms the same: the solution, its operands, and how many launches.
+/// What makes two captured arms the same: the solution, its operands, how many launches, and what stands between them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     arm: usize,
     operands: u64,
     launches: usize,
+    between: u32,
 }
 
 struct Kept {
@@ -37,6 +39,8 @@ struct Kept {
 #[derive(Default)]
 pub(super) struct Graphs {
     kept: HashMap<Key, Kept>,
+    /// So many kernels between launches, without the launches.
+    alone: Option<(u32, Handle)>,
     launches: usize,
     clock: u64,
 }
@@ -75,70 +79,103 @@ fn refused(launch: Launch) -> Error {
     }
 }
 
-impl Graphs {
-    /// Captures `launches` launches of `arm`; the outer error is the device's, the inner one says that it cannot be captured.
-    ///
-    /// # Safety
-    /// As [`crate::Context::time`].
-    unsafe fn capture(
-        runtime: &Runtime,
-        stream: Handle,
-        arm: &Arm<'_>,
-        launches: usize,
-    ) -> Result<Result<Handle, String>, Error> {
-        // SAFETY: the stream is this context's own.
+/// Where graphs are made and run.
+#[derive(Clone, Copy)]
+pub(super) struct On<'d> {
+    pub(super) runtime: &'d Runtime,
+    /// A stream of this runtime's current device, used by nobody else.
+    pub(super) stream: Handle,
+    /// What stands between launches, where there is something to be had.
+    pub(super) between: Option<&'d Between>,
+}
+
+impl On<'_> {
+    /// Captures what `enqueue` enqueues; the outer error is the device's, the inner one says that it cannot be captured.
+    fn capture(self, enqueue: impl FnOnce() -> Result<(), String>) -> Result<Result<Handle, String>, Error> {
+        let On { runtime, stream, .. } = self;
+        // SAFETY: the stream is ours.
         unsafe { runtime.begin_capture(stream) }.map_err(failed)?;
-        let mut refusal = None;
-        for at in 0..launches {
-            let io = &arm.rotation[at % arm.rotation.len()];
-            // SAFETY: the contract of this method.
-            if let Err(launch) = unsafe { arm.prepared.launch(io, Stream(stream)) } {
-                refusal = Some(refused(launch).to_string());
-                break;
-            }
-        }
+        let enqueued = enqueue();
         // SAFETY: a capture is under way; it must be ended whatever happened.
         let ended = unsafe { runtime.end_capture(stream) };
-        Ok(match (refusal, ended) {
-            (None, Ok(exec)) => Ok(exec),
-            (None, Err(error)) => Err(error.to_string()),
-            (Some(refusal), ended) => {
+        Ok(match (enqueued, ended) {
+            (Ok(()), Ok(exec)) => Ok(exec),
+            (Ok(()), Err(error)) => Err(error.to_string()),
+            (Err(refusal), ended) => {
                 if let Ok(exec) = ended {
-                    // SAFETY: the graph was made a moment ago and is used no more.
-                    let _ = unsafe { runtime.table().exec_destroy(exec) };
+                    self.destroy(exec);
                 }
                 Err(refusal)
             }
         })
     }
 
-    /// Can `arm` be captured?
+    /// Captures `launches` launches of `arm`, each with what comes between it and the next.
     ///
     /// # Safety
     /// As [`crate::Context::time`].
-    pub(super) unsafe fn is_capturable(runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<bool, Error> {
-        // SAFETY: the contract of this method.
-        let captured = unsafe { Graphs::capture(runtime, stream, arm, 1) }?;
-        let Ok(exec) = captured else { return Ok(false) };
-        // SAFETY: the graph is ours; its launch has the operands that the caller vouches for.
-        unsafe {
-            let ran = runtime.table().graph_launch(exec, stream);
-            let waited = runtime.table().stream_synchronize(stream);
-            let _ = runtime.table().exec_destroy(exec);
-            ran.and(waited).map_err(failed)?;
-        }
-        Ok(true)
+    unsafe fn capture_arm(self, arm: &Arm<'_>, launches: usize) -> Result<Result<Handle, String>, Error> {
+        self.capture(|| {
+            for at in 0..launches {
+                let io = &arm.rotation[at % arm.rotation.len()];
+                // SAFETY: the contract of this method.
+                unsafe { arm.prepared.launch(io, Stream(self.stream)) }
+                    .map_err(|launch| refused(launch).to_string())?;
+                self.enqueue_between(self.kernels_between(arm))?;
+            }
+            Ok(())
+        })
     }
 
+    fn kernels_between(self, arm: &Arm<'_>) -> u32 {
+        match self.between {
+            Some(_) => arm.between.unwrap_or_else(|| between::usual(self.runtime.dialect())),
+            None => 0,
+        }
+    }
+
+    fn enqueue_between(self, kernels: u32) -> Result<(), String> {
+        let Some(between) = self.between else { return Ok(()) };
+        // SAFETY: the stream is of the device that the kernel was made on.
+        unsafe { between.launch(self.runtime, self.stream, kernels) }.map_err(|error| error.to_string())
+    }
+
+    /// Frees a graph that is used no more; a replay under way keeps what it needs.
+    fn destroy(self, exec: Handle) {
+        // SAFETY: the graph is ours.
+        let _ = unsafe { self.runtime.table().exec_destroy(exec) };
+    }
+}
+
+/// Can `arm` be captured?
+///
+/// # Safety
+/// As [`crate::Context::time`].
+pub(super) unsafe fn is_capturable(runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<bool, Error> {
+    let on = On { runtime, stream, between: None };
+    // SAFETY: the contract of this function.
+    let captured = unsafe { on.capture_arm(arm, 1) }?;
+    let Ok(exec) = captured else { return Ok(false) };
+    // SAFETY: the graph is ours; its launch has the operands that the caller vouches for.
+    let ran = unsafe {
+        let ran = runtime.table().graph_launch(exec, stream);
+        ran.and(runtime.table().stream_synchronize(stream))
+    };
+    on.destroy(exec);
+    ran.map_err(failed)?;
+    Ok(true)
+}
+
+impl Graphs {
     /// # Safety
     /// As [`crate::Context::time`].
-    unsafe fn ready(&mut self, runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<Ready, Error> {
+    unsafe fn ready(&mut self, on: On<'_>, arm: &Arm<'_>) -> Result<Ready, Error> {
         let (sets, calls) = (arm.rotation.len(), arm.calls as usize);
         if sets == 0 || calls == 0 {
             return Err(Error::Failed { call: "time".into(), reason: "an arm without operands or calls".into() });
         }
         let launches = launches_of(sets, calls);
-        let key = Key { arm: arm.id, operands: hash_of(arm.rotation), launches };
+        let key = Key { arm: arm.id, operands: hash_of(arm.rotation), launches, between: on.kernels_between(arm) };
         self.clock += 1;
         let exec = match self.kept.get_mut(&key) {
             Some(kept) => {
@@ -147,9 +184,9 @@ impl Graphs {
             }
             None => {
                 // SAFETY: the contract of this method.
-                match unsafe { Graphs::capture(runtime, stream, arm, launches) }? {
+                match unsafe { on.capture_arm(arm, launches) }? {
                     Ok(exec) => {
-                        self.keep(runtime, key, exec);
+                        self.keep(on, key, exec);
                         exec
                     }
                     Err(_) => return Ok(Ready::Eager),
@@ -159,70 +196,108 @@ impl Graphs {
         Ok(Ready::Graph(exec, calls.div_ceil(launches)))
     }
 
-    fn keep(&mut self, runtime: &Runtime, key: Key, exec: Handle) {
+    /// A graph of nothing but what stands between [`LAUNCHES_MIN`] launches; `None` where nothing does.
+    fn ready_between(&mut self, on: On<'_>, block: &[Arm<'_>]) -> Result<Option<Handle>, Error> {
+        let kernels = block.iter().map(|arm| on.kernels_between(arm)).max().unwrap_or(0);
+        if kernels == 0 {
+            return Ok(None);
+        }
+        match self.alone {
+            Some((count, exec)) if count == kernels => Ok(Some(exec)),
+            other => {
+                if let Some((_, exec)) = other {
+                    on.destroy(exec);
+                }
+                self.alone = None;
+                let captured = on.capture(|| (0..LAUNCHES_MIN).try_for_each(|_| on.enqueue_between(kernels)))?;
+                let exec =
+                    captured.map_err(|reason| Error::Failed { call: "capture what stands between".into(), reason })?;
+                self.alone = Some((kernels, exec));
+                Ok(Some(exec))
+            }
+        }
+    }
+
+    fn keep(&mut self, on: On<'_>, key: Key, exec: Handle) {
         // The newest are those of the block in hand: a block never has so many that they would push each other out.
         while self.kept.len() >= GRAPHS_KEPT_MAX || self.launches + key.launches > LAUNCHES_KEPT_MAX {
             let Some(oldest) = self.kept.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| *key) else { break };
-            self.forget(runtime, oldest);
+            self.forget(on, oldest);
         }
         self.launches += key.launches;
         self.kept.insert(key, Kept { exec, launches: key.launches, used: self.clock });
     }
 
-    fn forget(&mut self, runtime: &Runtime, key: Key) {
+    fn forget(&mut self, on: On<'_>, key: Key) {
         if let Some(kept) = self.kept.remove(&key) {
             self.launches -= kept.launches;
-            // SAFETY: the graph is ours; a replay under way keeps what it needs.
-            let _ = unsafe { runtime.table().exec_destroy(kept.exec) };
+            on.destroy(kept.exec);
         }
     }
 
     /// Frees every graph.
-    pub(super) fn clear(&mut self, runtime: &Runtime) {
+    pub(super) fn clear(&mut self, on: On<'_>) {
         let keys: Vec<Key> = self.kept.keys().copied().collect();
-        keys.into_iter().for_each(|key| self.forget(runtime, key));
+        keys.into_iter().for_each(|key| self.forget(on, key));
+        if let Some((_, exec)) = self.alone.take() {
+            on.destroy(exec);
+        }
     }
 
-    /// Times each arm of `block`: mean microseconds a call.
+    /// Times each arm of `block`: mean microseconds a call. Arms of a block have the same between their launches.
     ///
     /// # Safety
-    /// As [`crate::Context::time`]; `events` are events of this runtime, one more than there are arms.
-    pub(super) unsafe fn time(
-        &mut self,
-        runtime: &Runtime,
-        stream: Handle,
-        events: &[Handle],
-        block: &[Arm<'_>],
-    ) -> Result<Vec<f64>, Error> {
+    /// As [`crate::Context::time`]; `events` are events of this runtime, two more than there are arms.
+    pub(super) unsafe fn time(&mut self, on: On<'_>, events: &[Handle], block: &[Arm<'_>]) -> Result<Vec<f64>, Error> {
         let mut ready = Vec::with_capacity(block.len());
         for arm in block {
             // SAFETY: the contract of this method.
-            ready.push(unsafe { self.ready(runtime, stream, arm) }?);
+            ready.push(unsafe { self.ready(on, arm) }?);
         }
+        let between = self.ready_between(on, block)?;
         let (Some(first), Some(arm)) = (ready.first(), block.first()) else { return Ok(Vec::new()) };
         // Untimed: wakes the device, and leaves the cache as every later arm finds it.
         // SAFETY: the contract of this method.
-        unsafe { run(runtime, stream, first, arm) }?;
-        let table = runtime.table();
+        unsafe { run(on, first, arm) }?;
+        let table = on.runtime.table();
         let record = |event: Handle| {
             // SAFETY: event and stream are this context's own.
-            unsafe { table.event_record(event, stream) }.map_err(failed)
+            unsafe { table.event_record(event, on.stream) }.map_err(failed)
         };
         record(events[0])?;
         let mut launched = Vec::with_capacity(block.len());
         for ((ready, arm), event) in ready.iter().zip(block).zip(&events[1..]) {
             // SAFETY: the contract of this method.
-            launched.push(unsafe { run(runtime, stream, ready, arm) }?);
+            launched.push(unsafe { run(on, ready, arm) }?);
             record(*event)?;
         }
+        if let Some(exec) = between {
+            // SAFETY: the graph is kept; it has no operands but its own.
+            unsafe { table.graph_launch(exec, on.stream) }.map_err(failed)?;
+            record(events[block.len() + 1])?;
+        }
         // SAFETY: the stream is this context's own.
-        unsafe { table.stream_synchronize(stream) }.map_err(failed)?;
-        let mut times_us = Vec::with_capacity(block.len());
-        for (pair, count) in events.windows(2).zip(launched) {
+        unsafe { table.stream_synchronize(on.stream) }.map_err(failed)?;
+        let elapsed_us = |pair: &[Handle]| {
             let mut ms = 0f32;
             // SAFETY: both events were recorded, and the stream has passed them.
             unsafe { table.event_elapsed(&raw mut ms, pair[0], pair[1]) }.map_err(failed)?;
-            times_us.push(f64::from(ms) * 1e3 / count as f64);
+            Ok::<_, Error>(f64::from(ms) * 1e3)
+        };
+        let between_us = match between {
+            Some(_) => elapsed_us(&events[block.len()..])? / LAUNCHES_MIN as f64,
+            None => 0.0,
+        };
+        let mut times_us = Vec::with_capacity(block.len());
+        for ((pair, count), ready) in events.windows(2).zip(launched).zip(&ready) {
+            let each_us = elapsed_us(pair)? / count as f64;
+            times_us.push(match ready {
+                Ready::Graph(..) => each_us - between_us,
+                Ready::Eager => each_us,
+            });
+        }
+        if between.is_some() && times_us.iter().any(|us| *us <= 0.0) {
+            return Err(Error::Disturbed("launches took no longer than what stands between them".into()));
         }
         Ok(times_us)
     }
@@ -232,12 +307,12 @@ impl Graphs {
 ///
 /// # Safety
 /// As [`crate::Context::time`].
-unsafe fn run(runtime: &Runtime, stream: Handle, ready: &Ready, arm: &Arm<'_>) -> Result<usize, Error> {
+unsafe fn run(on: On<'_>, ready: &Ready, arm: &Arm<'_>) -> Result<usize, Error> {
     match ready {
         Ready::Graph(exec, replays) => {
             for _ in 0..*replays {
                 // SAFETY: the graph is kept; its launches have the operands that the caller vouches for.
-                unsafe { runtime.table().graph_launch(*exec, stream) }.map_err(failed)?;
+                unsafe { on.runtime.table().graph_launch(*exec, on.stream) }.map_err(failed)?;
             }
             let launches = launches_of(arm.rotation.len(), arm.calls as usize);
             Ok(launches * replays)
@@ -247,7 +322,7 @@ unsafe fn run(runtime: &Runtime, stream: Handle, ready: &Ready, arm: &Arm<'_>) -
             for at in 0..calls {
                 let io = &arm.rotation[(arm.start + at) % arm.rotation.len()];
                 // SAFETY: the contract of this function.
-                unsafe { arm.prepared.launch(io, Stream(stream)) }.map_err(refused)?;
+                unsafe { arm.prepared.launch(io, Stream(on.stream)) }.map_err(refused)?;
             }
             Ok(calls)
         }

@@ -7,7 +7,9 @@
 //! | `device` | which device it is, and how large its last cache really is |
 //! | `memory` | memory on a device, and what streams have to do with it |
 //! | `graphs` | launches captured into graphs, and how a block of them is timed |
+//! | `between` | what stands between two timed launches: small kernels of ours |
 //! | `survey` | a look over an output where it lies, by a kernel of ours |
+//! | `kernel` | kernels of ours, compiled for the device at hand |
 //! | `watch` | clocks, throttling and other processes, before and after a block |
 //! | `lt` | hipBLASLt and cuBLASLt as a [`Library`](crate::Library): what they share |
 //! | `lt_cuda`, `lt_hip` | how either names a solution, lists them and finds one again |
@@ -19,11 +21,13 @@
 //! bindings.
 
 pub mod attach;
+mod between;
 mod bound;
 pub mod context;
 mod cublas;
 mod device;
 mod graphs;
+mod kernel;
 mod lists;
 mod lt;
 mod lt_cuda;

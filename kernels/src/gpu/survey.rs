@@ -6,11 +6,12 @@ use tgemm_vendor::gpu::rtc::Rtc;
 use tgemm_vendor::gpu::{Current, Handle, Runtime};
 
 use super::failed;
+use super::kernel::{self, Source};
 use crate::survey::Cell;
 use crate::{Error, Survey, Surveyed};
 
-/// The kernel's source, the same for both dialects.
-const SOURCE: &str = include_str!("../../hip/survey.hip");
+const SOURCE: Source =
+    Source { file: "survey.hip", text: include_str!("../../hip/survey.hip"), kernel: "tgemm_survey" };
 
 /// What the kernel writes: three numbers that start as "none", and a sum.
 const NONE: u64 = u64::MAX;
@@ -38,11 +39,7 @@ unsafe impl Send for Surveyor {}
 impl Surveyor {
     /// Compiles and loads the kernel.
     pub(super) fn new(runtime: &Runtime, rtc: &Rtc, arch: &str) -> Result<Surveyor, Error> {
-        let options = [rtc.arch_option(arch), "-std=c++17".to_owned()];
-        let compiled = rtc.compile(SOURCE, "survey.hip", &options);
-        let code = compiled.map_err(|e| Error::Failed { call: "compile survey.hip".into(), reason: e.to_string() })?;
-        // SAFETY: the code comes whole from the compiler, for this device.
-        let kernel = unsafe { runtime.kernel(&code, "tgemm_survey") }.map_err(failed)?;
+        let kernel = kernel::load(runtime, rtc, arch, &SOURCE)?;
         let mut report = std::ptr::null_mut();
         // SAFETY: one pointer is written. The memory lives as long as the process.
         unsafe { runtime.table().malloc(&raw mut report, REPORT_BYTES) }.map_err(failed)?;

@@ -2,8 +2,8 @@
 //!
 //! Every candidate sees the same `x`, the same outputs and, in its own form, the same weights. In [`Mode::Rotated`] a launch
 //! takes the next set of weights and output of a rotation that is larger than the last-level cache, and an arm starts where
-//! the arm before it stopped, across blocks: never on what is still in the cache. `x` is one and warm, as it is in an engine,
-//! where the layer before has just written it.
+//! the arm before it stopped, across blocks: never on what is still in the cache. `x` is warm, as it is in an engine, where the
+//! layer before has just written it; a small one lies in several places in turn, since where it lies has its own effect.
 //!
 //! **Memory.** Copies are made when a candidate is first timed in rotation. The number of copies is one for all arms. Until
 //! the first rotated block it may shrink for all alike, but not below what passes the cache once; after that earlier figures
@@ -46,6 +46,8 @@ pub struct BenchOptions {
     pub seed: u64,
     /// Bytes of weights and outputs that a rotation passes through; 0 for three times the last-level cache.
     pub rotation_bytes: u64,
+    /// See [`Arm::between`].
+    pub between: Option<u32>,
     /// Most device memory for operands, packed forms and workspace; `None` for 90 % of what is available.
     pub memory_bytes_max: Option<u64>,
 }
@@ -90,6 +92,9 @@ pub struct Bench {
     memory_bytes_max: Option<u64>,
     planned: usize,
     copies: usize,
+    between: Option<u32>,
+    /// That activations lie in once something is timed in rotation.
+    places: usize,
     position: usize,
     /// Was anything timed in rotation yet?
     raced: bool,
@@ -117,6 +122,7 @@ impl Bench {
         let planned = rotation::copies(wanted, per_copy, (room as f64 * rotation::PLAIN_SHARE) as u64);
         let reference = Reference::new(problem, &data, options.seed)?;
         let set = OperandSet::new(context, problem, &data)?;
+        let places = rotation::places(data.x.stored_bytes() as u64, cache);
         Ok(Bench {
             problem: *problem,
             data,
@@ -129,6 +135,8 @@ impl Bench {
             memory_bytes_max: options.memory_bytes_max,
             planned,
             copies: planned,
+            between: options.between,
+            places,
             position: 0,
             raced: false,
         })
@@ -192,15 +200,15 @@ impl Bench {
         if let Some(entry) = block.iter().find(|entry| entry.calls == 0) {
             return Err(failed(format!("no launches asked of candidate {}", entry.id)));
         }
-        let copies = match mode {
+        let round = match mode {
             Mode::Rotated => {
                 self.grow_rotation(context, block)?;
-                self.copies
+                rotation::round(self.copies, self.set.places())
             }
             Mode::Warm => 1,
         };
         let rotations: Vec<Vec<Operands>> =
-            block.iter().map(|entry| self.rotation(entry.id, copies)).collect::<Result<_, _>>()?;
+            block.iter().map(|entry| self.rotation(entry.id, round)).collect::<Result<_, _>>()?;
         let mut position = self.position;
         let mut arms = Vec::with_capacity(block.len());
         for (entry, rotation) in block.iter().zip(&rotations) {
@@ -209,10 +217,11 @@ impl Bench {
                 id: *arm_id,
                 prepared: &**prepared,
                 rotation,
-                start: position % copies,
+                start: position % round,
                 calls: entry.calls,
+                between: self.between,
             });
-            position = rotation::advance(position, entry.calls, copies);
+            position = rotation::advance(position, entry.calls, round);
         }
         // SAFETY: every pointer of every rotation comes from `self.set`, `self.packs` or `self.workspace`, which are laid
         // out as the problem says, hold at least what each solution asked for, and are not touched before this returns.
@@ -269,8 +278,11 @@ impl Bench {
         Ok(io)
     }
 
-    fn rotation(&self, id: usize, copies: usize) -> Result<Vec<Operands>, Error> {
-        (0..copies).map(|index| self.operands(id, index)).collect()
+    /// The operands of the launches of one round.
+    fn rotation(&self, id: usize, round: usize) -> Result<Vec<Operands>, Error> {
+        let launch =
+            |at: usize| Ok(Operands { x: self.set.activations_ptr(at), ..self.operands(id, at % self.copies)? });
+        (0..round).map(launch).collect()
     }
 
     /// One workspace serves all: launches come one after the other.
@@ -287,6 +299,7 @@ impl Bench {
 
     /// Sees to it that everything that `block` uses is there as often as the rotation is long.
     fn grow_rotation(&mut self, context: &dyn Context, block: &[BlockEntry]) -> Result<(), Error> {
+        self.spread_activations(context)?;
         loop {
             let Some((reached, bytes)) = self.grow_once(context, block)? else { return Ok(()) };
             if self.raced || reached < rotation::copies_min(self.planned) {
@@ -297,6 +310,18 @@ impl Bench {
             self.set.shrink(reached);
             self.packs.shrink(reached);
         }
+    }
+
+    /// Puts activations into all places that they are to lie in, or as many as there is room for.
+    fn spread_activations(&mut self, context: &dyn Context) -> Result<(), Error> {
+        let have = self.set.places();
+        if have < self.places {
+            let more = room(context, self.memory_bytes_max, self.bytes()) / self.data.x.stored_bytes().max(1) as u64;
+            let affordable = have.saturating_add(usize::try_from(more).unwrap_or(usize::MAX)).min(self.places);
+            tolerate_shortage(self.set.grow_activations(context, &self.data, affordable))?;
+            self.places = self.set.places();
+        }
+        Ok(())
     }
 
     /// Grows to [`Bench::copies`]; where memory ends before that, (copies reached, bytes that were lacking).

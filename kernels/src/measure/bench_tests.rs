@@ -268,7 +268,11 @@ fn short_memory_shortens_the_rotation_for_all_or_refuses_the_candidate() {
     let problem = problem();
     let set_bytes = OperandSet::bytes_per_copy(&problem).unwrap();
     let pack_bytes = 24 * 32 * 4;
-    let with = |max: u64| BenchOptions { rotation_bytes: 9 * set_bytes, memory_bytes_max: Some(max), seed: 1 };
+    let with = |max: u64| BenchOptions {
+        rotation_bytes: 9 * set_bytes,
+        memory_bytes_max: Some(max),
+        ..BenchOptions::default()
+    };
     let entry = |id| [BlockEntry { id, calls: 2 }];
     // Room to plan nine copies, but not for the five packed ones that go with them: fewer for all, as nothing was timed.
     let mut scripted = context(TWO_PACKED);
@@ -280,7 +284,7 @@ fn short_memory_shortens_the_rotation_for_all_or_refuses_the_candidate() {
     let fewer = bench.copies();
     assert!((3..9).contains(&fewer), "{fewer}");
     assert_eq!(bench.rotation(p, fewer).unwrap().len(), fewer);
-    assert!(bench.rotation(p, fewer + 1).is_err() || bench.set.lens().1 > fewer);
+    assert!(bench.operands(p, fewer).is_err() || bench.set.lens().1 > fewer);
     // After that the number stands, and who does not fit is refused.
     let plain = load(&mut bench, &scripted, "plain").id;
     bench.memory_bytes_max = Some(bench.bytes() + 10);
@@ -375,11 +379,15 @@ fn arms_go_round_one_rotation_and_start_where_the_last_stopped() {
     }
     let mut position = 0;
     for (start, calls, places) in &context.arms {
-        assert_eq!((*start, places.len()), (position, 4));
-        position = (position + *calls as usize) % 4;
+        assert_eq!((*start, places.len()), (position, 8), "every place of x, and every set twice");
+        position = (position + *calls as usize) % 8;
         let distinct = |part: usize| places.iter().map(|io| io[part]).collect::<std::collections::BTreeSet<_>>().len();
         let weights = if *calls == 3 { 4 } else { 3 };
-        assert_eq!((distinct(0), distinct(1), distinct(2)), (1, weights, 4), "x is warm, weights and outputs rotate");
+        assert_eq!(
+            (distinct(0), distinct(1), distinct(2)),
+            (8, weights, 4),
+            "x has its places, weights and outputs rotate"
+        );
     }
     let outs = |arm: usize| context.arms[arm].2.iter().map(|io| io[2]).collect::<Vec<_>>();
     assert_eq!(outs(0), outs(1), "arms share their outputs");

@@ -1,4 +1,4 @@
-//! The operands of one problem in device memory: one warm `x`, rotated weights and outputs.
+//! The operands of one problem in device memory: a warm `x` in several places, rotated weights and outputs.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -30,7 +30,8 @@ pub(super) struct OperandSet {
     /// Of each output, and of its old output.
     layout: Layout,
     shift: usize,
-    x: Zone,
+    /// One `x`, again and again.
+    activations: Vec<Zone>,
     bias: Option<Zone>,
     /// Factors of `x` and of `w`, where the problem is scaled.
     scales: Option<(Zone, Zone)>,
@@ -98,7 +99,7 @@ impl OperandSet {
             site: gemm.site,
             layout: Layouts::of(gemm)?.out,
             shift,
-            x: matrix(&data.x)?,
+            activations: vec![matrix(&data.x)?],
             bias: data.bias.as_ref().map(matrix).transpose()?,
             scales: data
                 .scales
@@ -126,7 +127,7 @@ impl OperandSet {
         Ok(w.saturating_add(out).saturating_add(c))
     }
 
-    /// Memory of all that never grows: activations and bias.
+    /// Memory of what a bench starts with, but for weights and output: activations and bias.
     pub(super) fn fixed_bytes(data: &Data) -> u64 {
         (data.x.stored_bytes() + data.bias.as_ref().map_or(0, Matrix::stored_bytes)) as u64
     }
@@ -135,7 +136,7 @@ impl OperandSet {
     pub(super) fn bytes(&self) -> u64 {
         let outputs = self.outputs.iter().flat_map(|output| std::iter::once(&output.out).chain(&output.c));
         let scales = self.scales.iter().flat_map(|(x, w)| [x, w]);
-        let zones = std::iter::once(&self.x).chain(&self.bias).chain(scales).chain(&self.weights).chain(outputs);
+        let zones = self.activations.iter().chain(&self.bias).chain(scales).chain(&self.weights).chain(outputs);
         zones.map(|zone| zone.bytes() as u64).sum()
     }
 
@@ -144,12 +145,29 @@ impl OperandSet {
         (self.weights.len(), self.outputs.len())
     }
 
+    /// Places that activations lie in.
+    pub(super) fn places(&self) -> usize {
+        self.activations.len()
+    }
+
     /// Gives copies beyond `copies` back.
     pub(super) fn shrink(&mut self, copies: usize) {
         self.weights.truncate(copies.max(1));
         self.outputs.truncate(copies.max(1));
         self.weights_slab.clear();
         self.outputs_slab.clear();
+    }
+
+    /// Puts activations into `places` places.
+    pub(super) fn grow_activations(&mut self, context: &dyn Context, data: &Data, places: usize) -> Result<(), Error> {
+        let mut slab = Slab::default();
+        while self.activations.len() < places {
+            let wanted = places - self.activations.len();
+            let mut zone = Zone::one_of(context, &mut slab, wanted, data.x.stored_bytes(), 0, self.shift)?;
+            zone.copy_from(context, &self.activations[0])?;
+            self.activations.push(zone);
+        }
+        Ok(())
     }
 
     /// Makes `copies` of the weights.
@@ -307,16 +325,21 @@ impl OperandSet {
         self.outputs[index].out.broken_guards(context)
     }
 
+    /// Activations of launch `launch`.
+    pub(super) fn activations_ptr(&self, launch: usize) -> *const c_void {
+        self.activations[launch % self.activations.len()].ptr()
+    }
+
     /// Weights `index`, plain.
     pub(super) fn weights_ptr(&self, index: usize) -> *const c_void {
         self.weights[index].ptr()
     }
 
-    /// The operands of one launch on output `index`, with weights at `w` and no workspace yet.
+    /// The operands of a launch on output `index`, with weights at `w`, activations in the first place and no workspace yet.
     pub(super) fn operands(&self, data: &Data, index: usize, w: *const c_void) -> Operands {
         let output = &self.outputs[index];
         Operands {
-            x: self.x.ptr(),
+            x: self.activations_ptr(0),
             w,
             bias: self.bias.as_ref().map_or(std::ptr::null(), |zone| zone.ptr().cast_const()),
             x_scale: self.scales.as_ref().map_or(std::ptr::null(), |(x, _)| x.ptr().cast_const()),

@@ -111,7 +111,7 @@ impl Bench {
     fn time_warm(&self, context: &mut dyn Context, id: usize, host_us: f64) -> Result<(f64, Option<bool>), Error> {
         let io = [self.operands(id, 0)?];
         let Candidate { arm_id, prepared, .. } = self.candidate(id)?;
-        let arm = Arm { id: *arm_id, prepared: &**prepared, rotation: &io, start: 0, calls: 1 };
+        let arm = Arm { id: *arm_id, prepared: &**prepared, rotation: &io, start: 0, calls: 1, between: None };
         // SAFETY: as in `launch`.
         let graph_safe = unsafe { context.is_graph_safe(&arm) }?;
         if graph_safe.is_none() {

@@ -133,7 +133,7 @@ fn sweep(args: &Args, model: &Model, recorded: &[Recorded], folder: &Folder) -> 
     let settings = Settings {
         device: "cpu".into(),
         // As deployed: a step walks through all of the model's weights, so that is what a solution finds in the cache.
-        bench: BenchSettings { effort: Effort::Balanced, seed: 1, rotation_bytes: weights },
+        bench: BenchSettings { effort: Effort::Balanced, seed: 1, rotation_bytes: weights, between: None },
         constraints: Constraints::default(),
         rules: Rules::default(),
         budget: Some(args.budget.unwrap_or(default_budget)),

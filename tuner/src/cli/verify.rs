@@ -68,7 +68,7 @@ pub(super) fn settings(
 ) -> Settings {
     Settings {
         device: device.into(),
-        bench: BenchSettings { effort: Effort::Minimal, seed, rotation_bytes: 0 },
+        bench: BenchSettings { effort: Effort::Minimal, seed, rotation_bytes: 0, between: None },
         constraints,
         rules: Rules::default(),
         budget,

@@ -171,7 +171,8 @@ impl Check<'_> {
 
     /// The device's environment, by a worker of its own.
     fn open(&mut self) -> Result<Environment, Halt> {
-        let settings = BenchSettings { effort: tgemm_kernels::Effort::Minimal, seed: 1, rotation_bytes: 1 };
+        let settings =
+            BenchSettings { effort: tgemm_kernels::Effort::Minimal, seed: 1, rotation_bytes: 1, between: Some(0) };
         let mut session = Session::new(&self.options.device, settings, 1000.0, self.interrupt.clone());
         let (environment, absent) = session.open()?;
         let clean = self.redactor.environment(&environment);

@@ -87,7 +87,7 @@ impl Asking<'_> {
     fn session(&self, effort: Effort) -> Session {
         // Nothing here is timed for a choice: one set of operands, short samples.
         const SAMPLE_US: f64 = 1000.0;
-        let settings = BenchSettings { effort, seed: 1, rotation_bytes: 1 };
+        let settings = BenchSettings { effort, seed: 1, rotation_bytes: 1, between: Some(0) };
         let mut session = Session::new(self.device, settings, SAMPLE_US, self.interrupt.clone());
         session.set_deadline(Some(self.until + Duration::from_secs(1)));
         session

@@ -24,6 +24,8 @@ pub struct BenchSettings {
     pub seed: u64,
     /// Bytes to rotate over; 0 is three times the last-level cache.
     pub rotation_bytes: u64,
+    /// On a GPU: other kernels between two launches; `None` for as many as its kind usually has.
+    pub between: Option<u32>,
 }
 
 /// Why the session cannot go on with what it was asked.
@@ -436,9 +438,9 @@ impl Session {
 
     fn set_up_problem(&mut self) -> Result<(), Halt> {
         let Some(problem) = self.problem else { return Ok(()) };
-        let BenchSettings { effort, seed, rotation_bytes } = self.settings;
+        let BenchSettings { effort, seed, rotation_bytes, between } = self.settings;
         let asks = self.asks.clone();
-        match self.ask(&Request::Problem { problem, asks, effort, seed, rotation_bytes })? {
+        match self.ask(&Request::Problem { problem, asks, effort, seed, rotation_bytes, between })? {
             Ok(Reply::Ready { candidates }) => {
                 // Numbers stay valid over a restart of the worker: a solution is sent whole when it is loaded.
                 if self.candidates.is_empty() {

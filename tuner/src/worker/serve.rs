@@ -64,8 +64,8 @@ impl Served {
     fn answer(&mut self, request: Request) -> Result<Reply, Error> {
         match request {
             Request::Open { device } => self.open(&device),
-            Request::Problem { problem, asks, effort, seed, rotation_bytes } => {
-                let options = BenchOptions { seed, rotation_bytes, ..BenchOptions::default() };
+            Request::Problem { problem, asks, effort, seed, rotation_bytes, between } => {
+                let options = BenchOptions { seed, rotation_bytes, between, ..BenchOptions::default() };
                 self.turn_to(&problem, &asks, effort, options)
             }
             Request::Baselines { problem, asks } => {

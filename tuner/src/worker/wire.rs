@@ -30,6 +30,8 @@ pub enum Request {
         seed: u64,
         /// Bytes that weights and outputs rotate over; 0 is three times the last-level cache.
         rotation_bytes: u64,
+        /// On a GPU: other kernels between two launches, if somebody said how many.
+        between: Option<u32>,
     },
     /// List what engines get by default for a problem, without turning to it.
     Baselines {
