@@ -40,9 +40,10 @@ _empty_gpu = getattr(_guards, "_empty_strided_cuda", lambda size, _, dtype: torc
 _current_device = getattr(torch._C, "_cuda_getDevice", None)
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
-# What is known of a layout of operands: its key, the plan (None where torch's own product runs), is it on a GPU, N, K, and
-# the output's type. Bounded, as layouts are the caller's.
-_Found = tuple[tuple[Any, ...], Plan | None, bool, int, int, torch.dtype]
+# What is known of a layout of operands: its key, the plan (None where torch's own product runs), is it on a GPU, N, K, the
+# output's type, and the most scratch memory that a launch wanted, bytes, in a list of one. Bounded, as layouts are the
+# caller's.
+_Found = tuple[tuple[Any, ...], Plan | None, bool, int, int, torch.dtype, list[int]]
 _plans: dict[tuple[Any, ...], _Found] = {}
 _PLANS_MAX = 4096
 # The same by the address of the weight's Python object, under which another weight may come later: a guess to compare with.
@@ -127,7 +128,7 @@ def mm(
     found = _recent.get(id(w))
     if found is None or found[0] != key:
         found = _find(key, id(w))
-    _, plan, is_gpu, n, k, dtype = found
+    _, plan, is_gpu, n, k, dtype, wanted = found
     shape = x.shape
     if plan is None or not is_packed or not shape or shape[-1] != k or x.is_neg() or w.is_neg() or _is_autocast_enabled():
         return _by_torch(x, w, bias, out, out_dtype, x_scale, w_scale, activation)
@@ -152,11 +153,14 @@ def mm(
     else:
         result = x.new_empty((*shape[:-1], n), dtype=dtype)
     x_at, w_at, out_at = x.data_ptr(), w.data_ptr(), result.data_ptr()
-    code = plan.run(m, x_at, w_at, bias_at, x_scale_at, w_scale_at, out_at, stream, 0, 0)
+    # The tensor lives until the launch is enqueued; on a CPU, until it is over.
+    scratch = _workspace(x.device, stream, wanted[0], is_gpu) if wanted[0] else None
+    room = (0, 0) if scratch is None else (scratch.data_ptr(), scratch.numel())
+    code = plan.run(m, x_at, w_at, bias_at, x_scale_at, w_scale_at, out_at, stream, *room)
     if code > 0:
+        wanted[0] = max(wanted[0], code)
         scratch = _workspace(x.device, stream, code, is_gpu)
-        room = scratch.data_ptr(), scratch.numel()
-        code = plan.run(m, x_at, w_at, bias_at, x_scale_at, w_scale_at, out_at, stream, *room)
+        code = plan.run(m, x_at, w_at, bias_at, x_scale_at, w_scale_at, out_at, stream, scratch.data_ptr(), scratch.numel())
     if code:
         return _by_torch(x, w, bias, out, out_dtype, x_scale, w_scale, activation)
     if out is not None:
@@ -192,7 +196,7 @@ def _make(key: tuple[Any, ...]) -> _Found:
         raise ProblemError(f"unknown activation {activation!r} (known: {', '.join(_ACTIVATIONS)})")
     dtype = _out_dtype(x_dtype, out_dtype)
     is_gpu = device.type == _GPU_TYPE
-    none: _Found = (key, None, is_gpu, 0, 0, dtype)
+    none: _Found = (key, None, is_gpu, 0, 0, dtype, [0])
     # Weights of whole rows; a view that skips or repeats elements is not what a library takes.
     if _is_orphan or not (
         (is_gpu or device.type == "cpu")
@@ -222,7 +226,7 @@ def _make(key: tuple[Any, ...]) -> _Found:
         database = default_database(f"{kind}:{ordinal}" if is_gpu else "cpu")
         if len(database) == 0 and not is_recording():
             return none
-    return key, Plan(database, problem, kind, ordinal), is_gpu, n, k, dtype
+    return key, Plan(database, problem, kind, ordinal), is_gpu, n, k, dtype, [0]
 
 
 def _others(
