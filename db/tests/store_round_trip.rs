@@ -198,6 +198,9 @@ proptest! {
         prop_assert!(store.has_choice(env, &constraints, &problem(3)).unwrap());
         prop_assert!(!store.has_choice(env, &constraints, &problem(4)).unwrap());
         store.integrity_check().unwrap();
+        let mut served = Vec::new();
+        store.each_to_serve(|choice| served.push(choice)).unwrap();
+        same(&served, &[Choice { baselines: Vec::new(), origin: None, ..found[0].choice.clone() }])?;
     }
 }
 

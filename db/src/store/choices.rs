@@ -9,6 +9,7 @@ use super::columns::{Columns, bounded, integer};
 use super::error::Fault;
 use super::known::{ById, Keys, Recent};
 use super::origins::{Files, Origins, Stored};
+use super::serving;
 use super::words::{self, Promises};
 use super::{EnvironmentId, RunId, StoredChoice};
 use crate::choice::{Baseline, Choice, Constraints, Ratio};
@@ -186,7 +187,7 @@ pub(super) fn load(connection: &Connection, mut take: impl FnMut(StoredChoice)) 
     let mut beside = connection.prepare_cached(Baselines::SELECT)?;
     let mut baselines = Baselines { rows: beside.query([])?, numerics: Recent::default(), next: None };
     each(connection, MORE, |made, c| {
-        let Made { id, environment_id, environment, identities, mut choice } = made;
+        let Made { id, environment_id, environment, identities, mut choice, .. } = made;
         let constraint = constraints.get(&c.get()?).ok_or_else(|| dangling(id, "constraints"))?;
         choice.origin = origin(c, &files)?;
         choice.baselines = baselines.of(id, identities)?;
@@ -198,10 +199,31 @@ pub(super) fn load(connection: &Connection, mut take: impl FnMut(StoredChoice)) 
 
 /// Every choice in the same order, but for its origin and its baselines: to read those takes longer than all the rest.
 pub(super) fn each_alone(connection: &Connection, mut take: impl FnMut(Choice)) -> Result<(), Fault> {
+    if serving::each(connection, &mut take)? {
+        return Ok(());
+    }
+    each_numbered(connection, |_, _, choice| take(choice))
+}
+
+/// The same by the rows, with the numbers of its environment and its solution.
+pub(super) fn each_numbered(connection: &Connection, mut take: impl FnMut(i64, i64, Choice)) -> Result<(), Fault> {
     each(connection, "", |made, _| {
-        take(made.choice);
+        take(made.environment_id.0, made.solution_id, made.choice);
         Ok(())
     })
+}
+
+/// Environments and their devices, by number.
+pub(super) type Places = ById<(Arc<Environment>, Arc<Device>)>;
+
+/// All of them.
+pub(super) fn places(connection: &Connection) -> Result<Places, Fault> {
+    let environments = words::environments(connection)?.into_iter();
+    let environments = environments.map(|(id, environment)| {
+        let device = Arc::new(environment.device.clone());
+        (id, (environment, device))
+    });
+    Ok(ById::new(environments.collect()))
 }
 
 /// A choice, and where it was made.
@@ -209,12 +231,13 @@ struct Made<'e> {
     id: i64,
     environment_id: EnvironmentId,
     environment: &'e Arc<Environment>,
+    solution_id: i64,
     identities: &'e ById<Solution>,
     /// Without what [`MORE`] has, and without its baselines.
     choice: Choice,
 }
 
-fn dangling(choice: i64, what: &str) -> Fault {
+pub(super) fn dangling(choice: i64, what: &str) -> Fault {
     Fault::Damaged(format!("choice {choice} refers to no {what}"))
 }
 
@@ -226,12 +249,7 @@ fn each(
     mut take: impl FnMut(Made<'_>, &mut Columns<'_>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let identities = words::solutions(connection, "", [])?;
-    let environments = words::environments(connection)?.into_iter();
-    let environments = environments.map(|(id, environment)| {
-        let device = Arc::new(environment.device.clone());
-        (id, (environment, device))
-    });
-    let environments = ById::new(environments.collect());
+    let environments = places(connection)?;
     let mut select = connection.prepare_cached(&format!(
         "SELECT id, environment, solution, workspace_bytes, numerics, deterministic, graph_safe, problem, time_us,
              ratio_estimate, ratio_low, ratio_high, verdict, error_over_bound, err_ratio, pack_us, count, tuned_at{more}
@@ -261,7 +279,8 @@ fn each(
             origin: None,
         };
         let environment_id = EnvironmentId(environment_id);
-        take(Made { id, environment_id, environment, identities: &identities, choice }, &mut c)?;
+        let made = Made { id, environment_id, environment, solution_id: solution, identities: &identities, choice };
+        take(made, &mut c)?;
     }
     Ok(())
 }

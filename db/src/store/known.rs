@@ -61,7 +61,7 @@ impl<T: FromStr + Copy> Recent<T> {
 pub(super) struct Keys(Known<Site>);
 
 /// The start of a canonical key, up to its M.
-const GEMM: &str = "gemm,m=";
+pub(super) const GEMM: &str = "gemm,m=";
 
 impl Keys {
     /// So many sites are remembered.

@@ -12,6 +12,7 @@
 //! | `open` | connections for writing and for reading |
 //! | `columns`, `error` | reading with named limits; failing in one line with the remedy |
 //! | `known` | what rows say again and again, read once |
+//! | `serving` | the choices in one value, as a lookup reads them |
 //!
 //! # What survives what
 //! Each call is one transaction: it is there whole or not at all. While a [`Store`] is open for writing, the file is
@@ -32,6 +33,7 @@ mod open;
 mod origins;
 mod recordings;
 mod schema;
+mod serving;
 mod trials;
 mod words;
 
@@ -367,18 +369,22 @@ impl Store {
             let dangling: i64 =
                 connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))?;
             match dangling {
-                0 => Ok(()),
+                0 => serving::check(connection),
                 _ => Err(Fault::Damaged(format!("{dangling} rows refer to rows that are gone"))),
             }
         })
     }
 
-    /// Folds the log into the file and leaves no other file beside it, on the disk. Dropping does the same, but cannot
-    /// say if it failed.
+    /// Folds the log into the file and leaves no other file beside it, on the disk; the choices stand in it as a lookup reads
+    /// them soonest. Dropping folds too, but cannot say if it failed.
     ///
     /// # Errors
     /// A full disk, or another process that still reads. All that was saved is kept in the file and its log.
     pub fn close(mut self) -> Result<(), StoreError> {
+        if !self.folded {
+            // Without it a lookup reads the rows; if the disk is full, the fold says so.
+            let _ = self.write(Wait::Process, |transaction| serving::make(transaction));
+        }
         self.fold()
     }
 

@@ -8,7 +8,8 @@ use super::error::Fault;
 pub(super) const APPLICATION_ID: u32 = u32::from_be_bytes(*b"tgem");
 
 /// Never edit one that was released: add the next.
-const MIGRATIONS: &[&str] = &[include_str!("0001_initial.sql"), include_str!("0002_origin.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("0001_initial.sql"), include_str!("0002_origin.sql"), include_str!("0003_serving.sql")];
 
 /// The newest schema, which this build writes.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
