@@ -352,3 +352,25 @@ fn a_file_of_the_first_schema_is_migrated_with_all_its_rows() {
     assert_eq!(kept(&old), kept(&now));
     assert_eq!(Store::open_read_only(&old).unwrap().choices().unwrap(), [choice(1)]);
 }
+
+#[test]
+fn a_file_that_was_copied_without_its_log_is_not_taken_for_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("t.sqlite"), folder.path().join("copy.sqlite"));
+    let mut store = Store::open(&path).unwrap();
+    let (run, environment) = begin(&mut store);
+    store.save_choice(run, environment, &Constraints::default(), &choice(1)).unwrap();
+    std::fs::copy(&path, &copy).unwrap();
+    let error = Store::open_read_only(&copy).unwrap_err();
+    assert!(matches!(error, StoreError::LogMissing { .. }), "{error}");
+    // With it, all is there.
+    std::fs::copy(folder.path().join("t.sqlite-wal"), folder.path().join("copy.sqlite-wal")).unwrap();
+    assert_eq!(Store::open_read_only(&copy).unwrap().choices().unwrap().len(), 1);
+    // Who means the file as it is opens it for writing.
+    let _ = std::fs::remove_file(folder.path().join("copy.sqlite-wal"));
+    let _ = std::fs::remove_file(folder.path().join("copy.sqlite-shm"));
+    Store::open(&copy).unwrap().close().unwrap();
+    assert!(Store::open_read_only(&copy).is_ok());
+    store.close().unwrap();
+    assert_eq!(Store::open_read_only(&path).unwrap().choices().unwrap().len(), 1);
+}

@@ -98,6 +98,17 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The header says that the newest rows are in a log, and there is none: the file was copied without it. Or another program
+    /// folded the log, and left the header as it was.
+    #[error(
+        "{}: its log is not beside it, and the newest rows may be in there: copy the file together with its -wal; if another \
+         program folded the log, open the file once with `tune sweep --db`",
+        shown(.path)
+    )]
+    LogMissing {
+        /// The file.
+        path: PathBuf,
+    },
     /// On closing, another process was still reading.
     #[error("{}: all is saved, but another process reads it, so its -wal file stays; keep both files together", shown(.path))]
     StillRead {

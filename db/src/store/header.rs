@@ -56,6 +56,14 @@ pub(super) fn inspect(presence: &Presence, file: &Path, path: &Path) -> Result<F
     Ok(Found::Ours { schema })
 }
 
+/// Does the header say that a log belongs to the file? A store that was closed says no.
+pub(super) fn has_a_log(presence: &Presence, file: &Path) -> bool {
+    /// The versions for writing and for reading at 18 and 19: 2 in write-ahead mode.
+    const WRITE_AHEAD: [u8; 2] = [2, 2];
+    let mut header = [0; HEADER_BYTES];
+    presence.read_head(file, &mut header).is_ok_and(|bytes| bytes == HEADER_BYTES) && header[18..20] == WRITE_AHEAD
+}
+
 /// What is missing of a database that was cut short, in words. SQLite itself takes the missing part of a last page for zeros,
 /// which may read as fewer rows; so a file that was copied in part has to be told here.
 ///

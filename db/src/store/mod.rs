@@ -39,6 +39,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
@@ -59,6 +60,10 @@ use handles::Presence;
 use header::Found;
 use lock::WriterLock;
 use open::Immutable;
+
+/// How long a log may be on its way, and how often it is looked for.
+const LOG_WAIT: Duration = Duration::from_millis(10);
+const LOG_ATTEMPTS: usize = 20;
 
 /// A run of the tool in this store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,8 +145,8 @@ impl Store {
     /// Opens for reading: a finished file from any folder, also a read-only one, or a file that a sweep is writing.
     ///
     /// # Errors
-    /// Nothing there, a file of another program or of another schema, a damaged file, or the unfolded log of a killed
-    /// sweep in a read-only folder.
+    /// Nothing there, a file of another program or of another schema, a damaged file, one without the log that belongs to it,
+    /// or the unfolded log of a killed sweep in a read-only folder.
     pub fn open_read_only(path: &Path) -> Result<Store, StoreError> {
         let presence = Presence::enter();
         let file = open::resolve(path)?;
@@ -152,6 +157,16 @@ impl Store {
                 return Err(StoreError::Older { path: path.to_owned(), found: schema, needed: SCHEMA_VERSION });
             }
             Found::Ours { .. } => {}
+        }
+        // A writer that begins or ends has a moment between the header and the log.
+        for attempt in 1.. {
+            if !header::has_a_log(&presence, &file) || open::log_exists(&file) {
+                break;
+            }
+            if attempt > LOG_ATTEMPTS {
+                return Err(StoreError::LogMissing { path: path.to_owned() });
+            }
+            std::thread::sleep(LOG_WAIT);
         }
         let detail = if open::has_log(&file) { None } else { header::missing(&presence, &file) };
         // Once more: a sweep may have begun meanwhile.

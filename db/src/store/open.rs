@@ -93,6 +93,13 @@ pub(super) fn has_log(file: &Path) -> bool {
     })
 }
 
+/// Is there a log beside the file, be it empty?
+pub(super) fn log_exists(file: &Path) -> bool {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push("-wal");
+    Path::new(&beside).exists()
+}
+
 /// Takes back a file that we made and could not begin to fill.
 pub(super) fn remove_if_empty(file: &Path) {
     if std::fs::metadata(file).is_ok_and(|metadata| metadata.len() == 0) {

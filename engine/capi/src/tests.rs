@@ -24,31 +24,21 @@ use crate::versioned::zero;
 use counting::allocations;
 
 fn choice(n: u32, m: u32, threads: u32) -> Choice {
-    Choice {
-        problem: Site::linear(n, 64, DType::F32).at(m).into(),
-        device: Device::named(Vendor::Cpu, "x86_64-v4", 2).into(),
-        solution: Solution {
-            build: Build::unknown("gemm").into(),
-            index: -3,
-            name: "gemm".into(),
-            params: Params::new().with("threads", threads),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 8,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: Some(true),
-        },
-        time_us: 1.5,
-        ratio: Ratio { estimate: 0.5, low: 0.4, high: 0.6 },
-        verdict: Verdict::Faster,
-        baselines: Vec::new(),
-        error_over_bound: 0.0,
-        err_ratio: 0.0,
-        pack_us: None,
-        count: 0,
-        tuned_at: String::new(),
-        origin: None,
-    }
+    let solution = Solution {
+        build: Build::unknown("gemm").into(),
+        index: -3,
+        name: "gemm".into(),
+        params: Params::new().with("threads", threads),
+        weight_form: WeightForm::Plain,
+        workspace_bytes: 8,
+        numerics: Numerics::Exact,
+        deterministic: None,
+        graph_safe: Some(true),
+    };
+    let device = Device::named(Vendor::Cpu, "x86_64-v4", 2);
+    let ratio = Ratio { estimate: 0.5, low: 0.4, high: 0.6 };
+    let problem = Site::linear(n, 64, DType::F32).at(m).into();
+    Choice { ratio, verdict: Verdict::Faster, ..Choice::uncompared(problem, device, solution, 1.5) }
 }
 
 fn write(path: &Path, threads: u32) {
