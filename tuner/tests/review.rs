@@ -51,6 +51,27 @@ fn choices_that_hold_pass() {
 }
 
 #[test]
+fn several_processes_say_what_changes_between_them() {
+    let (scratch, db) = tuned();
+    let device = script(&scratch, 60.0, json!({}));
+    let csv = scratch.path("verified.csv");
+    let output = verify(&device, &db, &["--json", "--processes", "3", "--csv", &csv.display().to_string()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3, "one line a choice, not one a look");
+    let written = tgemm_db::format::parse_choices(&csv, &std::fs::read(&csv).unwrap(), &Default::default()).unwrap();
+    let written: Vec<tgemm_db::Choice> = written.into_values().collect();
+    for line in &lines {
+        let figure = |name: &str| line["ratio"][name].as_f64().unwrap_or_else(|| panic!("{line}"));
+        let (low, estimate, high) = (figure("low"), figure("estimate"), figure("high"));
+        assert!(low <= estimate && estimate <= high && high - low < 0.05, "the range of four processes: {line}");
+        let stored = line["stored_ratio"]["estimate"].as_f64().unwrap();
+        assert!((low..=high).contains(&stored) && low < high, "the sweep is one of them: {line}");
+        assert!(written.iter().any(|choice| (choice.ratio.estimate - estimate).abs() < 1e-4), "{line}");
+    }
+}
+
+#[test]
 fn choices_that_do_not_hold_are_named_with_the_reason() {
     let wrong = json!({ "behaviours": [{ "kind": "wrong" }] });
     for (what, good_us, more, word) in [

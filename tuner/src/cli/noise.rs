@@ -1,7 +1,7 @@
 //! `tune noise`: how often would a tie be taken for a win?
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
@@ -51,7 +51,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let rows = input::merged(&input::read_sources(&args.untuned, &args.selection)?);
     let interrupt = input::catch_interrupt()?;
     let settings = settings(&args.device, args.constraints.constraints(), args.budget, args.sample, args.seed);
-    let mut reviewer = Reviewer::open(&settings, &interrupt).map_err(Failure::device)?;
+    let end = settings.budget.map(|budget| Instant::now() + budget);
+    let mut reviewer = Reviewer::open(&settings, end, &interrupt).map_err(Failure::device)?;
     let mut noise = Noise::default();
     for row in &rows {
         if reviewer.is_over() || interrupt.is_set() {

@@ -1,7 +1,7 @@
 //! `tune verify`: a second look at the choices of a database.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tgemm_db::choice::Ratio;
@@ -15,8 +15,9 @@ use super::{Exit, Failure};
 use crate::filter::Filter;
 use crate::race::Rules;
 use crate::report::{self, ratio, table};
-use crate::sweep::review::{Review, Reviewer, SLOWER_MAX};
+use crate::sweep::review::{self, Review, Reviewer, SLOWER_MAX};
 use crate::sweep::{BenchSettings, Halt, Settings};
+use crate::worker::Interrupt;
 
 /// What `tune verify` takes.
 #[derive(Debug, clap::Args)]
@@ -40,6 +41,10 @@ pub struct Args {
     /// Time for everything, such as 90s, 10m
     #[arg(long, value_name = "TIME", value_parser = input::duration)]
     pub budget: Option<Duration>,
+    /// Look in so many fresh processes, one after the other. A choice holds if it does in all of them; its ratio is then
+    /// over all, with an interval of what changes from one process to the next, and `--csv` writes that
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub processes: u32,
     /// How long one sample takes, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 4.0, value_parser = super::sweep::sample_ms)]
     pub sample: f64,
@@ -83,8 +88,11 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let store = Store::open_read_only(&args.db)?;
     let filter = args.filter.as_deref().map(Filter::parse).transpose().context("--where")?;
     let interrupt = input::catch_interrupt()?;
-    let settings = settings(&args.device, args.constraints.constraints(), args.budget, args.sample, args.seed);
-    let mut reviewer = Reviewer::open(&settings, &interrupt).map_err(Failure::device)?;
+    let end = args.budget.map(|budget| Instant::now() + budget);
+    // Each process has operands of its own.
+    let looks: Vec<Settings> =
+        (0..u64::from(args.processes)).map(|at| settings_of(args, args.seed.wrapping_add(at))).collect();
+    let mut reviewer = Reviewer::open(&looks[0], end, &interrupt).map_err(Failure::device)?;
     let is_here = |choice: &Choice| choice.device.difference(&reviewer.environment().device).is_none();
     let wanted = |choice: &Choice| filter.as_ref().is_none_or(|f| f.matches(&Recorded::bare(choice.problem)));
     let mut choices: Vec<Choice> = store.choices()?.into_iter().filter(|c| is_here(c) && wanted(c)).collect();
@@ -92,25 +100,22 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let weight = |choice: &Choice| choice.count.max(1) as f64 * choice.time_us;
     choices.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     choices.truncate(args.limit.unwrap_or(usize::MAX));
+    let mut reviews: Vec<Vec<Review>> = vec![Vec::new(); choices.len()];
+    let mut is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt)?;
+    for settings in &looks[1..] {
+        if is_whole {
+            drop(reviewer);
+            reviewer = Reviewer::open(settings, end, &interrupt).map_err(Failure::device)?;
+            is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt)?;
+        }
+    }
     let mut found = Vec::new();
     let mut kept = Vec::new();
-    let mut interrupted = false;
-    for choice in &choices {
-        if reviewer.is_over() || interrupt.is_set() {
-            break;
-        }
-        match reviewer.review(choice) {
-            Ok(review) => {
-                show(args, choice, &review)?;
-                kept.extend(as_it_came_out(choice, &review));
-                found.push(review);
-            }
-            Err(Halt::BudgetOver) => break,
-            Err(Halt::Interrupted) => {
-                interrupted = true;
-                break;
-            }
-            Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
+    for (choice, looks) in choices.iter().zip(&reviews) {
+        if let Some(review) = review::agreed(choice, looks) {
+            show(args, choice, &review)?;
+            kept.extend(as_it_came_out(choice, &review, looks.len()));
+            found.push(review);
         }
     }
     if let Some(path) = &args.csv {
@@ -122,16 +127,41 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     if !args.json {
         report::write_stdout(&summary(&found, unreached)).context("cannot write results")?;
     }
-    Ok(match (interrupted || interrupt.is_set(), bad + unreached) {
+    Ok(match (interrupt.is_set(), bad + unreached) {
         (true, _) => Exit::Interrupted,
-        (false, 0) => Exit::Done,
+        (false, 0) if is_whole => Exit::Done,
         _ => Exit::Partly,
     })
 }
 
-/// What is to be served after this review; `None` where nothing was compared.
-fn as_it_came_out(choice: &Choice, review: &Review) -> Option<Choice> {
+fn settings_of(args: &Args, seed: u64) -> Settings {
+    settings(&args.device, args.constraints.constraints(), args.budget, args.sample, seed)
+}
+
+/// Looks at each of `choices` once more. Was all of it done?
+fn look(
+    reviewer: &mut Reviewer<'_>,
+    choices: &[Choice],
+    reviews: &mut [Vec<Review>],
+    interrupt: &Interrupt,
+) -> Result<bool, Failure> {
+    for (choice, reviews) in choices.iter().zip(reviews) {
+        if reviewer.is_over() || interrupt.is_set() {
+            return Ok(false);
+        }
+        match reviewer.review(choice) {
+            Ok(review) => reviews.push(review),
+            Err(Halt::BudgetOver | Halt::Interrupted) => return Ok(false),
+            Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
+        }
+    }
+    Ok(true)
+}
+
+/// What is to be served after this review of so many looks; `None` where nothing was compared.
+fn as_it_came_out(choice: &Choice, review: &Review, looks: usize) -> Option<Choice> {
     match review {
+        Review::Holds(ratio) if looks > 1 => Some(Choice { ratio: *ratio, ..choice.clone() }),
         Review::Baseline | Review::Holds(_) => Some(choice.clone()),
         Review::NoBaseline => None,
         Review::Slower(_) | Review::Refused(_) => {

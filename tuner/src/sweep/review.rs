@@ -14,6 +14,7 @@ use super::contest::{self, Contest, Terms};
 use super::session::{Halt, Session};
 use super::{Settings, SweepError};
 use crate::plan::{self, Item};
+use crate::stats;
 use crate::worker::Interrupt;
 
 /// A choice may be this much slower than its baseline before it counts as slower: two runs of the same kernel differ by
@@ -33,6 +34,41 @@ pub enum Review {
     Refused(String),
     /// No baseline was to be had.
     NoBaseline,
+}
+
+/// What looks at `choice`, each in a process of its own, come to; `None` of no look.
+///
+/// It holds if it does in all of them. Its ratio is then the median over those processes and the one that made it, with the 95 %
+/// interval of six or more, and the range of fewer: what a process knows of its own figure says nothing of the next.
+pub fn agreed(choice: &Choice, looks: &[Review]) -> Option<Review> {
+    if let [only] = looks {
+        return Some(only.clone());
+    }
+    let worse = |a: &&Review, b: &&Review| a.badness().total_cmp(&b.badness());
+    let worst = looks.iter().max_by(worse)?;
+    if !matches!(worst, Review::Holds(_)) {
+        return Some(worst.clone());
+    }
+    let seen =
+        looks.iter().filter_map(|look| if let Review::Holds(ratio) = look { Some(ratio.estimate) } else { None });
+    let logs: Vec<f64> = std::iter::once(choice.ratio.estimate).chain(seen).map(f64::ln).collect();
+    let range = || {
+        let end = |of: fn(f64, f64) -> f64| logs.iter().copied().reduce(of).map(f64::exp);
+        Some(Ratio { estimate: stats::ratio_estimate(&logs)?, low: end(f64::min)?, high: end(f64::max)? })
+    };
+    Some(stats::paired_ratio(&logs, 0.95).or_else(range).map_or_else(|| worst.clone(), Review::Holds))
+}
+
+impl Review {
+    /// The more, the less can be said for the choice.
+    fn badness(&self) -> f64 {
+        match self {
+            Review::Baseline => 0.0,
+            Review::Holds(ratio) | Review::Slower(ratio) => ratio.estimate.min(f64::MAX),
+            Review::NoBaseline => f64::MAX,
+            Review::Refused(_) => f64::INFINITY,
+        }
+    }
 }
 
 /// What the race made of copies of the baseline.
@@ -57,14 +93,17 @@ pub struct Reviewer<'a> {
 }
 
 impl<'a> Reviewer<'a> {
-    /// Opens the device of `settings`.
+    /// Opens the device of `settings`, in a process of its own, until `end`.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn open(settings: &'a Settings, interrupt: &Interrupt) -> Result<Reviewer<'a>, SweepError> {
+    pub fn open(
+        settings: &'a Settings,
+        end: Option<Instant>,
+        interrupt: &Interrupt,
+    ) -> Result<Reviewer<'a>, SweepError> {
         let mut session = Session::new(&settings.device, settings.bench.clone(), settings.sample_us, interrupt.clone());
         let (environment, _) = session.open().map_err(|halt| SweepError::Device(halt.to_string()))?;
-        let end = settings.budget.map(|budget| Instant::now() + budget);
         session.set_deadline(end);
         Ok(Reviewer { session, environment, settings, end })
     }
@@ -149,5 +188,59 @@ impl<'a> Reviewer<'a> {
             None => noise.failed += 1,
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tgemm_db::{Build, DType, Device, Numerics, Params, Site, Solution, Vendor, WeightForm};
+
+    fn choice(estimate: f64) -> Choice {
+        let solution = Solution {
+            build: Build::unknown("gemm").into(),
+            index: 1,
+            name: "".into(),
+            params: Params::new(),
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        };
+        let problem = Site::linear(16, 32, DType::F32).at(1).into();
+        let ratio = Ratio { estimate, low: estimate, high: estimate };
+        Choice { ratio, ..Choice::uncompared(problem, Device::named(Vendor::Cpu, "x", 1), solution, 1.0) }
+    }
+
+    fn holds(estimate: f64) -> Review {
+        Review::Holds(Ratio { estimate, low: estimate * 0.999, high: estimate * 1.001 })
+    }
+
+    #[test]
+    fn one_process_is_taken_at_its_word() {
+        assert_eq!(agreed(&choice(0.9), &[holds(0.95)]), Some(holds(0.95)));
+        assert_eq!(agreed(&choice(0.9), &[]), None);
+    }
+
+    #[test]
+    fn several_processes_give_what_changes_from_one_to_the_next() {
+        let Some(Review::Holds(ratio)) = agreed(&choice(0.90), &[holds(0.94), holds(0.98)]) else { panic!("it holds") };
+        assert!((ratio.estimate - 0.94).abs() < 0.001, "{ratio:?}");
+        assert!((ratio.low - 0.90).abs() < 1e-9 && (ratio.high - 0.98).abs() < 1e-9, "their range: {ratio:?}");
+        let many: Vec<Review> = (0..9).map(|at| holds(0.90 + 0.01 * f64::from(at))).collect();
+        let Some(Review::Holds(ratio)) = agreed(&choice(0.94), &many) else { panic!("it holds") };
+        assert!((ratio.estimate - 0.94).abs() < 0.001, "{ratio:?}");
+        assert!(0.90 < ratio.low && ratio.high < 0.98, "an interval, not the range: {ratio:?}");
+    }
+
+    #[test]
+    fn one_bad_look_is_enough() {
+        let slower = Review::Slower(Ratio { estimate: 1.05, low: 1.04, high: 1.06 });
+        let refused = Review::Refused("wrong".into());
+        assert_eq!(agreed(&choice(0.9), &[holds(0.9), slower.clone(), holds(0.8)]), Some(slower.clone()));
+        assert_eq!(agreed(&choice(0.9), &[slower, refused.clone(), holds(0.9)]), Some(refused));
+        assert_eq!(agreed(&choice(1.0), &[Review::Baseline, Review::Baseline]), Some(Review::Baseline));
+        assert_eq!(agreed(&choice(0.9), &[holds(0.9), Review::NoBaseline]), Some(Review::NoBaseline));
     }
 }
