@@ -67,6 +67,11 @@ impl Params {
         self.get(name)?.parse().ok()
     }
 
+    /// Where they lie: what lies in one place is the same, as long as it is kept.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
     /// All pairs in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))

@@ -7,6 +7,7 @@ use tgemm_db::Choice;
 use crate::floor::Rates;
 use crate::index::Entry;
 use crate::moe;
+use crate::numbers::Numbers;
 use crate::site_key::SiteKey;
 
 /// The most rows that an index holds: positions are 32-bit. Rows beyond are not indexed; the readers stop long before.
@@ -24,6 +25,7 @@ pub(crate) struct Gathered {
     /// By row.
     pub(crate) entries: Vec<Entry>,
     pub(crate) rates: Rates,
+    numbers: Numbers,
 }
 
 impl Gathered {
@@ -33,7 +35,8 @@ impl Gathered {
         if row >= ROWS_MAX {
             return;
         }
-        self.entries.push(Entry::of(choice, row as u32));
+        let solution = self.numbers.of(&choice.solution);
+        self.entries.push(Entry::of(choice, row as u32, solution));
         self.rates.add(choice);
         if moe::is_stand_in(choice) {
             return;

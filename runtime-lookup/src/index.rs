@@ -32,11 +32,13 @@ pub(crate) struct Entry {
     pub(crate) time_us: f32,
     /// Position in the list of choices.
     pub(crate) row: u32,
+    /// Of the solution, among those of the table.
+    pub(crate) solution: u32,
 }
 
 impl Entry {
-    pub(crate) fn of(choice: &Choice, row: u32) -> Entry {
-        Entry { traits: Traits::of(choice), time_us: choice.time_us as f32, row }
+    pub(crate) fn of(choice: &Choice, row: u32, solution: u32) -> Entry {
+        Entry { traits: Traits::of(choice), time_us: choice.time_us as f32, row, solution }
     }
 }
 
@@ -100,7 +102,7 @@ impl Index {
     /// Orders what was gathered from `choices`, all of them; `layer(i)` is the layer of choice `i`, the lower the more it
     /// counts.
     pub(crate) fn of(gathered: Gathered, choices: &[Choice], layer: impl Fn(usize) -> u32) -> Index {
-        let Gathered { ids, in_file_order, mut order, entries, rates } = gathered;
+        let Gathered { ids, in_file_order, mut order, entries, rates, .. } = gathered;
         order.sort_by(|&(place_a, a), &(place_b, b)| {
             let (a, b) = (a as usize, b as usize);
             place_a.cmp(&place_b).then_with(|| layer(a).cmp(&layer(b))).then_with(|| {

@@ -95,9 +95,7 @@ impl Ask<'_> {
     /// Did both neighbours choose the same solution?
     #[inline]
     pub(crate) fn agree(&self, between: &Between) -> bool {
-        let [low, high] =
-            [between.low, between.high].map(|side| &self.choices[self.index.entry(side.place).row as usize].solution);
-        low.is_same_as(high)
+        self.index.entry(between.low.place).solution == self.index.entry(between.high.place).solution
     }
 
     /// The neighbours of the M asked for; `first` is the first place of `tuned` that is not below it.

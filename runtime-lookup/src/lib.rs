@@ -72,6 +72,7 @@ pub mod levels;
 pub mod live;
 pub mod load;
 mod moe;
+mod numbers;
 pub mod predict;
 mod rank;
 mod site_key;
