@@ -101,20 +101,25 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     choices.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     choices.truncate(args.limit.unwrap_or(usize::MAX));
     let mut reviews: Vec<Vec<Review>> = vec![Vec::new(); choices.len()];
-    let mut is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt)?;
+    // Of one look each is told at once; of several, what they come to.
+    let tell_now =
+        |choice: &Choice, review: &Review| if looks.len() == 1 { show(args, choice, review) } else { Ok(()) };
+    let mut is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt, tell_now)?;
     for settings in &looks[1..] {
         if is_whole {
             drop(reviewer);
             reviewer = Reviewer::open(settings, end, &interrupt).map_err(Failure::device)?;
-            is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt)?;
+            is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt, tell_now)?;
         }
     }
     let mut found = Vec::new();
     let mut kept = Vec::new();
-    for (choice, looks) in choices.iter().zip(&reviews) {
-        if let Some(review) = review::agreed(choice, looks) {
-            show(args, choice, &review)?;
-            kept.extend(as_it_came_out(choice, &review, looks.len()));
+    for (choice, seen) in choices.iter().zip(&reviews) {
+        if let Some(review) = review::agreed(choice, seen) {
+            if looks.len() > 1 {
+                show(args, choice, &review)?;
+            }
+            kept.extend(as_it_came_out(choice, &review, seen.len()));
             found.push(review);
         }
     }
@@ -125,7 +130,8 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let bad = found.iter().filter(|r| matches!(r, Review::Slower(_) | Review::Refused(_))).count();
     let unreached = choices.len() - found.len();
     if !args.json {
-        report::write_stdout(&summary(&found, unreached)).context("cannot write results")?;
+        let fewer = reviews.iter().filter(|seen| !seen.is_empty() && seen.len() < looks.len()).count();
+        report::write_stdout(&summary(&found, unreached, fewer)).context("cannot write results")?;
     }
     Ok(match (interrupt.is_set(), bad + unreached) {
         (true, _) => Exit::Interrupted,
@@ -144,13 +150,17 @@ fn look(
     choices: &[Choice],
     reviews: &mut [Vec<Review>],
     interrupt: &Interrupt,
+    tell: impl Fn(&Choice, &Review) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
     for (choice, reviews) in choices.iter().zip(reviews) {
         if reviewer.is_over() || interrupt.is_set() {
             return Ok(false);
         }
         match reviewer.review(choice) {
-            Ok(review) => reviews.push(review),
+            Ok(review) => {
+                tell(choice, &review)?;
+                reviews.push(review);
+            }
             Err(Halt::BudgetOver | Halt::Interrupted) => return Ok(false),
             Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
         }
@@ -213,7 +223,7 @@ fn show(args: &Args, choice: &Choice, review: &Review) -> Result<(), Failure> {
     Ok(())
 }
 
-fn summary(found: &[Review], unreached: usize) -> String {
+fn summary(found: &[Review], unreached: usize, fewer: usize) -> String {
     let count = |word: &str| found.iter().filter(|review| words(review).0 == word).count();
     let mut lines = table::table(&["review", "choices"], 1);
     for word in ["holds", "baseline", "slower", "refused", "no baseline"] {
@@ -235,6 +245,9 @@ fn summary(found: &[Review], unreached: usize) -> String {
     }
     if unreached > 0 {
         text += &format!("{unreached} choices not reached\n");
+    }
+    if fewer > 0 {
+        text += &format!("{fewer} choices seen in fewer processes than asked for\n");
     }
     text
 }
