@@ -136,6 +136,22 @@ pub struct Solution {
 }
 
 impl Solution {
+    /// A library's solution of which no more is known than its number and name: it takes the weights as they are, needs no
+    /// memory and trades nothing away.
+    pub fn bare(build: impl Into<Arc<Build>>, index: i64, name: impl Into<Name>) -> Solution {
+        Solution {
+            build: build.into(),
+            index,
+            name: name.into(),
+            params: Params::new(),
+            weight_form: WeightForm::Plain,
+            workspace_bytes: 0,
+            numerics: Numerics::Exact,
+            deterministic: None,
+            graph_safe: None,
+        }
+    }
+
     /// Who computes.
     pub fn library(&self) -> &str {
         &self.build.library

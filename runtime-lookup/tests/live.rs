@@ -5,10 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tgemm_db::format::tuned;
-use tgemm_db::{
-    Build, Choice, Constraints, DType, Device, Environment, Numerics, Params, Problem, Site, Solution, Vendor,
-    WeightForm,
-};
+use tgemm_db::{Build, Choice, Constraints, DType, Device, Environment, Problem, Site, Solution, Vendor};
 use tgemm_lookup::{HitKind, Kept, Layers, Levels, Live, Refreshed};
 
 const REPLACEMENTS: u64 = 1000;
@@ -28,17 +25,7 @@ fn problem(file: u32, m: u32) -> Problem {
 /// The table of one file at one version; every row says which.
 fn table(file: u32, version: u64) -> String {
     let row = |m: u32| {
-        let solution = Solution {
-            build: Build::unknown("gemm").into(),
-            index: version as i64,
-            name: "gemm".into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let solution = Solution::bare(Build::unknown("gemm"), version as i64, "gemm");
         Choice::uncompared(problem(file, m), here().device, solution, 1.0)
     };
     tuned::to_text(&(1..=MS).map(row).collect::<Vec<_>>())

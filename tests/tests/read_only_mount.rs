@@ -9,10 +9,7 @@ use std::process::Command;
 
 use tgemm_db::format::tuned;
 use tgemm_db::store::{RunInfo, Store};
-use tgemm_db::{
-    Build, Choice, Constraints, DType, Device, Environment, Numerics, Params, Problem, Site, Solution, Vendor,
-    WeightForm,
-};
+use tgemm_db::{Build, Choice, Constraints, DType, Device, Environment, Problem, Site, Solution, Vendor};
 use tgemm_lookup::{Database, HitKind, Layers, Levels, Live, Refreshed};
 
 const FOLDER: &str = "TGEMM_TEST_READ_ONLY_FOLDER";
@@ -30,17 +27,7 @@ fn problem(m: u32) -> Problem {
 
 fn rows() -> Vec<Choice> {
     let row = |m: u32| {
-        let solution = Solution {
-            build: Build::unknown("gemm").into(),
-            index: m.into(),
-            name: "gemm".into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let solution = Solution::bare(Build::unknown("gemm"), m.into(), "gemm");
         Choice::uncompared(problem(m), here().device, solution, 1.0)
     };
     (1..=ROWS).map(row).collect()

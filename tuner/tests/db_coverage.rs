@@ -10,7 +10,7 @@ use serde_json::Value;
 use tgemm_db::choice::{Baseline, Ratio};
 use tgemm_db::device::{Build, Device, Vendor};
 use tgemm_db::format::untuned;
-use tgemm_db::{Choice, DType, Numerics, Params, Recorded, Site, Solution, Verdict, WeightForm};
+use tgemm_db::{Choice, DType, Recorded, Site, Solution, Verdict};
 
 /// AITER rows of (M, N) on gfx942/304.
 fn tuned(scratch: &Scratch, rows: &[(u32, u32)]) -> PathBuf {
@@ -71,17 +71,7 @@ fn rows_of_another_device_are_told_of() {
 /// Choices at M = 1 and 4 with a baseline of 20 us each: one that is faster, one that is the baseline.
 fn raced(scratch: &Scratch) -> PathBuf {
     let choice = |m: u32, verdict: Verdict, ratio: Ratio| {
-        let solution = Solution {
-            build: Build::unknown("hipblaslt").into(),
-            index: 1,
-            name: "Cijk".into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let solution = Solution::bare(Build::unknown("hipblaslt"), 1, "Cijk");
         let device = Device::named(Vendor::Amd, "gfx942", 304);
         let problem = Site::linear(64, 128, DType::Bf16).at(m).into();
         let baseline = Baseline { via: "hipblasLtMatmul".into(), solution: solution.clone(), time_us: 20.0 };

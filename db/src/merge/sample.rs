@@ -4,7 +4,7 @@ use crate::choice::{Baseline, Choice, Ratio, Verdict};
 use crate::device::{Build, Device, Vendor};
 use crate::dtype::DType;
 use crate::problem::Site;
-use crate::solution::{Numerics, Params, Solution, WeightForm};
+use crate::solution::Solution;
 
 /// What tests vary of a choice.
 #[derive(Clone, Copy, Debug)]
@@ -39,17 +39,11 @@ impl Default for Figures {
 }
 
 pub(crate) fn choice(f: Figures) -> Choice {
-    let solution = Solution {
-        build: Build { library: "hipblaslt".into(), version: f.version.into(), revision: String::new() }.into(),
-        index: f.index,
-        name: format!("Cijk_{}", f.index).into(),
-        params: Params::new(),
-        weight_form: WeightForm::Plain,
-        workspace_bytes: 0,
-        numerics: Numerics::Exact,
-        deterministic: None,
-        graph_safe: None,
-    };
+    let solution = Solution::bare(
+        Build { library: "hipblaslt".into(), version: f.version.into(), revision: String::new() },
+        f.index,
+        format!("Cijk_{}", f.index),
+    );
     let is_compared = !matches!(f.verdict, Verdict::Unknown | Verdict::NoBaseline);
     let baseline =
         Baseline { via: "hipblasLtMatmul".into(), solution: Solution { index: 0, ..solution.clone() }, time_us: 20.0 };

@@ -21,7 +21,7 @@ use tgemm::recorder::{
 };
 use tgemm::status::{TgemmStatus, tgemm_last_error};
 use tgemm_db::format::tuned;
-use tgemm_db::{Build, Choice, DType, Device, Numerics, Params, Site, Solution, Vendor, WeightForm};
+use tgemm_db::{Build, Choice, DType, Device, Site, Solution, Vendor};
 
 const FOLDER: &str = "TGEMM_TEST_READ_ONLY_FOLDER";
 
@@ -39,17 +39,7 @@ fn zero<T>() -> T {
 }
 
 fn choice(name: &str) -> Choice {
-    let solution = Solution {
-        build: Build::unknown("gemm").into(),
-        index: 7,
-        name: name.into(),
-        params: Params::new(),
-        weight_form: WeightForm::Plain,
-        workspace_bytes: 0,
-        numerics: Numerics::Exact,
-        deterministic: None,
-        graph_safe: None,
-    };
+    let solution = Solution::bare(Build::unknown("gemm"), 7, name);
     let problem = Site::linear(64, 64, DType::F32).at(4).into();
     Choice::uncompared(problem, Device::named(Vendor::Cpu, "x86_64-v4", 2), solution, 1.0)
 }

@@ -159,7 +159,7 @@ mod tests {
     use crate::{Operands, Packed, Prepared};
     use std::ffi::c_void;
     use std::sync::Mutex;
-    use tgemm_db::{Build, Numerics, Params, Solution, WeightForm};
+    use tgemm_db::{Build, Solution};
 
     /// Notes the order of its launches; fails from the given one on.
     struct Noted {
@@ -170,17 +170,7 @@ mod tests {
 
     impl Noted {
         fn new(fail_from: usize) -> Noted {
-            let solution = Solution {
-                build: Build::unknown("noted").into(),
-                index: 0,
-                name: "".into(),
-                params: Params::new(),
-                weight_form: WeightForm::Plain,
-                workspace_bytes: 0,
-                numerics: Numerics::Exact,
-                deterministic: None,
-                graph_safe: None,
-            };
+            let solution = Solution::bare(Build::unknown("noted"), 0, "");
             Noted { solution, launched: Mutex::default(), fail_from }
         }
     }

@@ -11,7 +11,7 @@ mod oracle;
 use std::collections::BTreeMap;
 
 use tgemm_db::choice::Ratio;
-use tgemm_db::{Build, Choice, Device, Environment, Numerics, Params, Problem, Solution, Vendor, Verdict, WeightForm};
+use tgemm_db::{Build, Choice, Device, Environment, Problem, Solution, Vendor, Verdict};
 
 /// An MI300X with a known build of hipBLASLt.
 pub(crate) fn here() -> Environment {
@@ -44,17 +44,7 @@ pub(crate) fn choice(problem: Problem) -> Choice {
     Choice {
         problem,
         device: device("gfx942", 304).into(),
-        solution: Solution {
-            build: build("hipblaslt", "1.0").into(),
-            index: 7,
-            name: "Cijk".into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        },
+        solution: Solution::bare(build("hipblaslt", "1.0"), 7, "Cijk"),
         time_us: 12.5,
         ratio: Ratio { estimate: 0.8, low: 0.75, high: 0.85 },
         verdict: Verdict::Faster,

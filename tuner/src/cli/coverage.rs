@@ -193,21 +193,11 @@ mod tests {
     use super::*;
     use tgemm_db::choice::Baseline;
     use tgemm_db::device::{Build, Device, Vendor};
-    use tgemm_db::{DType, Numerics, Params, Recorded, Site, Solution, Verdict, WeightForm};
+    use tgemm_db::{DType, Recorded, Site, Solution, Verdict};
 
     #[test]
     fn a_ratio_without_interval_promises_nothing() {
-        let solution = Solution {
-            build: Build::unknown("hipblaslt").into(),
-            index: 1,
-            name: "Cijk".into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let solution = Solution::bare(Build::unknown("hipblaslt"), 1, "Cijk");
         let problem = Site::linear(64, 128, DType::Bf16).at(1).into();
         let device = Device::named(Vendor::Amd, "gfx942", 304);
         let choice = Choice {

@@ -194,20 +194,10 @@ impl<'a> Reviewer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tgemm_db::{Build, DType, Device, Numerics, Params, Site, Solution, Vendor, WeightForm};
+    use tgemm_db::{Build, DType, Device, Site, Solution, Vendor};
 
     fn choice(estimate: f64) -> Choice {
-        let solution = Solution {
-            build: Build::unknown("gemm").into(),
-            index: 1,
-            name: "".into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let solution = Solution::bare(Build::unknown("gemm"), 1, "");
         let problem = Site::linear(16, 32, DType::F32).at(1).into();
         let ratio = Ratio { estimate, low: estimate, high: estimate };
         Choice { ratio, ..Choice::uncompared(problem, Device::named(Vendor::Cpu, "x", 1), solution, 1.0) }

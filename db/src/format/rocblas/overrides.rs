@@ -144,21 +144,11 @@ mod tests {
     use super::*;
     use crate::format::hipblaslt::words::device;
     use crate::problem::{Batch, Site};
-    use crate::solution::{Numerics, Params, Solution, WeightForm};
+    use crate::solution::Solution;
 
     fn choice(site: Site, index: i64, version: &str) -> Choice {
         let build = Build { library: "rocblas".into(), version: version.into(), revision: String::new() };
-        let solution = Solution {
-            build: build.into(),
-            index,
-            name: "".into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let solution = Solution::bare(build, index, "");
         Choice::uncompared(site.at(3).into(), device("gfx942", 304), solution, 5.0)
     }
 
