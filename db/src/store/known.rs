@@ -63,6 +63,11 @@ pub(super) struct Keys(Known<Site>);
 /// The start of a canonical key, up to its M.
 pub(super) const GEMM: &str = "gemm,m=";
 
+/// A GEMM's key as its M and what is behind it, which is its site's.
+pub(super) fn split_gemm(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix(GEMM)?.split_once(',')
+}
+
 impl Keys {
     /// So many sites are remembered.
     const SITES: usize = 4096;
@@ -73,9 +78,7 @@ impl Keys {
 
     /// The problem with this key: the same as parsing it, whatever was asked before.
     pub(super) fn problem(&mut self, text: &str) -> Result<Problem, KeyError> {
-        let Some((m, rest)) = text.strip_prefix(GEMM).and_then(|rest| rest.split_once(',')) else {
-            return text.parse();
-        };
+        let Some((m, rest)) = split_gemm(text) else { return text.parse() };
         let site = self.0.get(rest, || text.parse::<Gemm>().map(|gemm| gemm.site))?;
         match m.parse().map(|m| site.at(m)) {
             Ok(gemm) if gemm.validate().is_ok() => Ok(gemm.into()),

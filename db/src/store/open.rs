@@ -86,18 +86,20 @@ fn uri(file: &OsStr) -> String {
 
 /// Does a log with content stand beside the file?
 pub(super) fn has_log(file: &Path) -> bool {
-    ["-wal", "-journal"].iter().any(|suffix| {
-        let mut beside = file.as_os_str().to_owned();
-        beside.push(suffix);
-        std::fs::metadata(beside).is_ok_and(|metadata| metadata.len() > 0)
-    })
+    ["-wal", "-journal"]
+        .iter()
+        .any(|suffix| std::fs::metadata(beside(file, suffix)).is_ok_and(|metadata| metadata.len() > 0))
 }
 
 /// Is there a log beside the file, be it empty?
 pub(super) fn log_exists(file: &Path) -> bool {
+    beside(file, "-wal").exists()
+}
+
+fn beside(file: &Path, suffix: &str) -> PathBuf {
     let mut beside = file.as_os_str().to_owned();
-    beside.push("-wal");
-    Path::new(&beside).exists()
+    beside.push(suffix);
+    beside.into()
 }
 
 /// Takes back a file that we made and could not begin to fill.

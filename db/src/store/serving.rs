@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::choices::{self, Places, dangling};
 use super::error::Fault;
-use super::known::{ById, GEMM};
+use super::known::{ById, GEMM, split_gemm};
 use super::words;
 use crate::choice::{Choice, Ratio, Verdict};
 use crate::problem::{Gemm, Problem, Site};
@@ -116,7 +116,7 @@ fn content(connection: &Connection) -> Result<Option<Vec<u8>>, Fault> {
     choices::each_numbered(connection, |environment, solution, choice| {
         let mut row = || {
             let key = choice.problem.to_string();
-            let (m, site) = match key.strip_prefix(GEMM).and_then(|rest| rest.split_once(',')) {
+            let (m, site) = match split_gemm(&key) {
                 Some((m, rest)) => (m.parse().ok()?, rest),
                 None => (0, key.as_str()),
             };
