@@ -1,30 +1,19 @@
 //! C clients: compiled as an engine would be, and linked in each way that there is.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+#[path = "../../../../tests/cdylib.rs"]
+mod cdylib;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 pub const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The folder that cargo built both libraries into. It builds none for the tests of their crate, so it is asked to.
+/// The folder that cargo built both libraries into.
 pub fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        // target/debug/deps/client-0123: the folder of a profile is named after it, but for one.
-        let folder = test.parent().and_then(Path::parent).expect("a build folder");
-        let profile = match folder.file_name().and_then(|name| name.to_str()) {
-            Some("debug") => "dev",
-            Some(name) => name,
-            None => panic!("{}: no build folder", folder.display()),
-        };
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--locked", "-p", "tgemm-capi", "--lib", "--profile", profile, "--target-dir"]);
-        cargo.arg(folder.parent().unwrap()).current_dir(FOLDER).stdin(Stdio::null());
-        good(cargo.output().expect("cargo starts"), "cargo build");
-        folder.to_owned()
-    })
+    BUILT.get_or_init(|| cdylib::folder_of("tgemm-capi"))
 }
 
 pub fn good(output: Output, what: &str) -> String {

@@ -1,7 +1,9 @@
-//! The built shim. Cargo builds no cdylib for the tests of its crate, so it is asked to.
+//! The built shim.
+
+#[path = "../../../../tests/cdylib.rs"]
+mod cdylib;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// The environment variable that names another one.
@@ -14,20 +16,7 @@ pub fn shim() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    // target/debug/deps/this-0123: the folder of a profile is named after it, but for one.
-    let folder = test.parent().and_then(Path::parent).expect("a build folder");
-    let profile = match folder.file_name().and_then(|name| name.to_str()) {
-        Some("debug") => "dev",
-        Some(name) => name,
-        None => panic!("{}: no build folder", folder.display()),
-    };
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "-p", "tgemm-shim", "--lib", "--profile", profile, "--target-dir"]);
-    cargo.arg(folder.parent().unwrap()).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).stdin(Stdio::null());
-    let output = cargo.output().expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let file = folder.join("libtgemm_shim.so");
+    let file = cdylib::folder_of("tgemm-shim").join("libtgemm_shim.so");
     assert!(file.is_file(), "{} was not built", file.display());
     file
 }
