@@ -225,17 +225,7 @@ mod tests {
 
     #[test]
     fn a_solution_is_the_same_for_other_problems_but_not_in_other_words() {
-        let of = |params: Params| Solution {
-            build: Build::unknown("hipblaslt").into(),
-            index: 7,
-            name: "tile_64".into(),
-            params,
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let of = |params: Params| Solution { params, ..Solution::bare(Build::unknown("hipblaslt"), 7, "tile_64") };
         let one = of(Params::new().with("split_k", 2).with(ALGO_PARAM, "00ff"));
         let same = Solution { workspace_bytes: 64, ..of(Params::new().with("split_k", 2).with(ALGO_PARAM, "aa")) };
         assert!(one.is_same_as(&same) && same.is_same_as(&one) && one.is_same_as(&one.clone()));

@@ -10,9 +10,7 @@ use std::time::Instant;
 
 use counting::allocations;
 use tgemm_db::choice::Ratio;
-use tgemm_db::{
-    Build, Choice, DType, Device, Environment, Numerics, Params, Problem, Site, Solution, Vendor, Verdict, WeightForm,
-};
+use tgemm_db::{Build, Choice, DType, Device, Environment, Problem, Site, Solution, Vendor, Verdict};
 use tgemm_kernels::{
     Ask, Backend, BaselineSolution, Buffer, Effort, Error, Launch, Library, Operands, Packed, Prepared, Stream,
 };
@@ -30,17 +28,7 @@ struct Machine {
 }
 
 fn solution(index: i64) -> Solution {
-    Solution {
-        build: Build::unknown("idle").into(),
-        index,
-        name: "idle".into(),
-        params: Params::new(),
-        weight_form: WeightForm::Plain,
-        workspace_bytes: 4096,
-        numerics: Numerics::Exact,
-        deterministic: None,
-        graph_safe: None,
-    }
+    Solution { workspace_bytes: 4096, ..Solution::bare(Build::unknown("idle"), index, "idle") }
 }
 
 impl Library for Idle {

@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 
 use counting::allocations;
 use tgemm_db::choice::Ratio;
-use tgemm_db::{
-    Build, Choice, Constraints, DType, Device, Environment, Numerics, Params, Site, Solution, Vendor, Verdict,
-    WeightForm,
-};
+use tgemm_db::{Build, Choice, Constraints, DType, Device, Environment, Params, Site, Solution, Vendor, Verdict};
 use tgemm_lookup::{Database, HitKind, Layers, Levels, Live, Tally};
 
 fn choice(site: Site, m: u32) -> Choice {
@@ -17,15 +14,9 @@ fn choice(site: Site, m: u32) -> Choice {
         problem: site.at(m).into(),
         device: here().device.into(),
         solution: Solution {
-            build: Build::unknown("gemm").into(),
-            index: 0,
-            name: "gemm".into(),
             params: Params::new().with("threads", 2),
-            weight_form: WeightForm::Plain,
             workspace_bytes: 8,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
+            ..Solution::bare(Build::unknown("gemm"), 0, "gemm")
         },
         time_us: 1.0,
         ratio: Ratio::ONE,

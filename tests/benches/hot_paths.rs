@@ -9,7 +9,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use tgemm_db::choice::Choice;
 use tgemm_db::device::{Build, Device, Environment, Vendor};
-use tgemm_db::{Constraints, DType, Gemm, Params, Problem, Site, Solution, Via, WeightForm};
+use tgemm_db::{Constraints, DType, Gemm, Problem, Site, Solution, Via};
 use tgemm_lookup::{Database, HitKind};
 use tgemm_recorder::{Recorder, RecorderOptions};
 
@@ -40,17 +40,11 @@ fn problems(count: usize) -> Vec<Gemm> {
 }
 
 fn choice(gemm: Gemm, device: &Device) -> Choice {
-    let solution = Solution {
-        build: Build::unknown("hipblaslt").into(),
-        index: i64::from(gemm.m) * 31 + i64::from(gemm.site.n),
-        name: "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64".into(),
-        params: Params::new(),
-        weight_form: WeightForm::Plain,
-        workspace_bytes: 0,
-        numerics: tgemm_db::Numerics::Exact,
-        deterministic: None,
-        graph_safe: None,
-    };
+    let solution = Solution::bare(
+        Build::unknown("hipblaslt"),
+        i64::from(gemm.m) * 31 + i64::from(gemm.site.n),
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64",
+    );
     Choice::uncompared(gemm.into(), device.clone(), solution, 10.0)
 }
 

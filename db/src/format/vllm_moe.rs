@@ -23,7 +23,7 @@ use crate::choice::Choice;
 use crate::device::{Build, Device};
 use crate::moe::MoeSite;
 use crate::problem::EXTENT_MAX;
-use crate::solution::{Numerics, Params, Solution, WeightForm};
+use crate::solution::{Params, Solution};
 use json::Member;
 use name::FileName;
 
@@ -141,15 +141,8 @@ impl Config<'_> {
             params = params.with(TRITON_VERSION, version);
         }
         let solution = Solution {
-            build: Build::unknown(self.name.backend.as_deref().unwrap_or(LIBRARY)).into(),
-            index: 0,
-            name: "".into(),
             params,
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
+            ..Solution::bare(Build::unknown(self.name.backend.as_deref().unwrap_or(LIBRARY)), 0, "")
         };
         Ok(Choice::uncompared(self.site.at(m).into(), self.device.clone(), solution, f64::NAN))
     }

@@ -10,24 +10,21 @@ use std::process::{Command, Stdio};
 use common::{FOLDER, Made, built, compiled, good, has};
 use tgemm_db::choice::Ratio;
 use tgemm_db::format::{read_untuned, tuned};
-use tgemm_db::{
-    Build, Choice, DType, Device, Numerics, Params, Problem, Recorded, Site, Solution, Vendor, Verdict, Via, WeightForm,
-};
+use tgemm_db::{Build, Choice, DType, Device, Params, Problem, Recorded, Site, Solution, Vendor, Verdict, Via};
 
 fn choice(m: u32, params: Params) -> Choice {
     Choice {
         problem: Site::linear(64, 64, DType::Bf16).at(m).into(),
         device: Device { memory_gib: Some(192), ..Device::named(Vendor::Amd, "gfx942", 304) }.into(),
         solution: Solution {
-            build: Build { library: "hipblaslt".into(), version: "1.0".into(), revision: "abc".into() }.into(),
-            index: -123_456_789_012,
-            name: "Cijk_Alik_Bljk".into(),
             params,
-            weight_form: WeightForm::Plain,
             workspace_bytes: 4096,
-            numerics: Numerics::Exact,
             deterministic: Some(true),
-            graph_safe: None,
+            ..Solution::bare(
+                Build { library: "hipblaslt".into(), version: "1.0".into(), revision: "abc".into() },
+                -123_456_789_012,
+                "Cijk_Alik_Bljk",
+            )
         },
         time_us: 12.5,
         ratio: Ratio { estimate: 0.5, low: 0.25, high: 0.75 },

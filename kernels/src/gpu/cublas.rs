@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tgemm_db::blas::{Call, Op};
 use tgemm_db::problem::{Activation, Scalar, ScaleMode};
 use tgemm_db::recording::Via;
-use tgemm_db::{Build, Numerics, Params, Problem, Solution, WeightForm};
+use tgemm_db::{Build, Problem, Solution};
 use tgemm_vendor::Absent;
 use tgemm_vendor::gpu::cublas::{AUTOTUNE_SINCE, CuBlas, GEMM_AUTOTUNE, GEMM_DEFAULT};
 use tgemm_vendor::gpu::{CallError, Dialect, Installation, numbers};
@@ -66,17 +66,7 @@ fn arguments(problem: &Problem) -> Result<Arguments, Error> {
 impl Gemms {
     fn solution(&self, algo: i32, workspace_bytes: u64) -> Solution {
         let name = if algo == GEMM_AUTOTUNE { "CUBLAS_GEMM_AUTOTUNE" } else { "CUBLAS_GEMM_DEFAULT" };
-        Solution {
-            build: Arc::clone(&self.build),
-            index: algo.into(),
-            name: name.into(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        }
+        Solution { workspace_bytes, ..Solution::bare(Arc::clone(&self.build), algo.into(), name) }
     }
 }
 

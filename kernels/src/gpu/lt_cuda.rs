@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tgemm_db::{Numerics, Params, Solution, WeightForm};
+use tgemm_db::{Numerics, Params, Solution};
 use tgemm_vendor::gpu::blaslt::Config;
 use tgemm_vendor::gpu::blaslt::algo::{Offer, Preference};
 use tgemm_vendor::gpu::blaslt::product::Product;
@@ -85,15 +85,10 @@ fn numerics(config: &Config, out_bits: u32) -> Numerics {
 pub(super) fn solution(lt: &Lt, product: &Product, offer: &Offer) -> Result<Solution, Error> {
     let config = lt.library.config(&offer.algo).map_err(failed)?;
     Ok(Solution {
-        build: Arc::clone(&lt.build),
-        index: config.id.into(),
-        name: Default::default(),
         params: params(&config),
-        weight_form: WeightForm::Plain,
         workspace_bytes: offer.workspace_bytes as u64,
         numerics: numerics(&config, product.call().c.bits()),
-        deterministic: None,
-        graph_safe: None,
+        ..Solution::bare(Arc::clone(&lt.build), config.id.into(), "")
     })
 }
 
@@ -209,17 +204,7 @@ mod tests {
             inner: 1,
             cluster: 3,
         };
-        let solution = Solution {
-            build: Build::unknown("cublaslt").into(),
-            index: 66,
-            name: Default::default(),
-            params: params(&wanted),
-            weight_form: WeightForm::Plain,
-            workspace_bytes: 0,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        };
+        let solution = Solution { params: params(&wanted), ..Solution::bare(Build::unknown("cublaslt"), 66, "") };
         assert_eq!(config(&solution), Some(wanted));
         assert_eq!(config(&Solution { params: Params::new(), ..solution }), None);
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tgemm_db::solution::ALGO_PARAM;
-use tgemm_db::{Numerics, Params, Problem, Solution, WeightForm};
+use tgemm_db::{Params, Problem, Solution};
 use tgemm_vendor::gpu::CallError;
 use tgemm_vendor::gpu::Dialect;
 use tgemm_vendor::gpu::blaslt::Offer;
@@ -35,17 +35,12 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 pub(super) fn solution(lt: &Lt, offer: &Offer) -> Solution {
+    let (index, name) = (lt.library.index_of(&offer.algo), lt.library.name_of(&offer.algo));
+    // Exact, as a bare one is: its split-K kernels add in the compute type, in the workspace; the gate sees to those that do not.
     Solution {
-        build: Arc::clone(&lt.build),
-        index: lt.library.index_of(&offer.algo).into(),
-        name: lt.library.name_of(&offer.algo).into(),
         params: Params::new().with(ALGO_PARAM, hex(&offer.algo.bytes(Dialect::Hip))),
-        weight_form: WeightForm::Plain,
         workspace_bytes: offer.workspace_bytes as u64,
-        // Its split-K kernels add in the compute type, in the workspace; the gate sees to those that do not.
-        numerics: Numerics::Exact,
-        deterministic: None,
-        graph_safe: None,
+        ..Solution::bare(Arc::clone(&lt.build), index.into(), name)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tgemm_db::blas::{Call, Op};
 use tgemm_db::problem::{Activation, Scalar, ScaleMode};
 use tgemm_db::recording::Via;
-use tgemm_db::{Build, Numerics, Params, Problem, Solution, WeightForm};
+use tgemm_db::{Build, Problem, Solution};
 use tgemm_vendor::Absent;
 use tgemm_vendor::gpu::rocblas::{self, ALGO_SOLUTION_INDEX, ALGO_STANDARD, FLAG_CHECK_SOLUTION_INDEX, RocBlas};
 use tgemm_vendor::gpu::{CallError, Installation};
@@ -76,17 +76,7 @@ fn arguments(problem: &Problem) -> Result<Arguments, Error> {
 
 impl Gemms {
     fn solution(&self, index: i32, workspace_bytes: u64) -> Solution {
-        Solution {
-            build: Arc::clone(&self.build),
-            index: index.into(),
-            name: Default::default(),
-            params: Params::new(),
-            weight_form: WeightForm::Plain,
-            workspace_bytes,
-            numerics: Numerics::Exact,
-            deterministic: None,
-            graph_safe: None,
-        }
+        Solution { workspace_bytes, ..Solution::bare(Arc::clone(&self.build), index.into(), "") }
     }
 
     fn lock(&self) -> MutexGuard<'_, Bound<RocBlas>> {

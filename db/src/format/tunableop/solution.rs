@@ -5,7 +5,7 @@ use crate::choice::Choice;
 use crate::device::Build;
 use crate::format::limits::excerpt;
 use crate::format::sheet::Reason;
-use crate::solution::{Numerics, Params, Solution, WeightForm};
+use crate::solution::{Params, Solution, WeightForm};
 
 /// What PyTorch does without TunableOp; it stands beside tuned rows where nothing beat it.
 pub(super) const DEFAULT: &str = "Default";
@@ -36,15 +36,8 @@ const ATTRIBUTES: [(&str, &str); 9] = [
 /// A name of no known form.
 pub(super) fn read(name: &str, validators: &Validators) -> Result<Solution, Reason> {
     let of = |library: &str, index: i64, params: Params| Solution {
-        build: validators.build(library).into(),
-        index,
-        name: "".into(),
         params,
-        weight_form: WeightForm::Plain,
-        workspace_bytes: 0,
-        numerics: Numerics::Exact,
-        deterministic: None,
-        graph_safe: None,
+        ..Solution::bare(validators.build(library), index, "")
     };
     let unknown = || format!("'{}' is no solution of TunableOp's", excerpt(name));
     if name == DEFAULT {
