@@ -191,15 +191,31 @@ pub enum Mode {
     Warm,
 }
 
-/// One timed entry of a block: `calls` launches in a row, going round `rotation`.
-pub struct Arm<'a> {
+/// One launch of an arm.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
     /// Names what is launched: never the same for two prepared solutions of one process.
     pub id: usize,
     /// What is launched.
     pub prepared: &'a dyn Prepared,
-    /// Operand sets, used one after the other.
-    pub rotation: &'a [Operands],
-    /// Index of the first set to use, taken modulo the rotation's length.
+    /// On what.
+    pub io: Operands,
+}
+
+impl Turn<'_> {
+    /// # Safety
+    /// As [`Prepared::launch`], for this turn's own operands.
+    unsafe fn launch(&self, stream: Stream) -> Result<(), Launch> {
+        // SAFETY: the contract of this method.
+        unsafe { self.prepared.launch(&self.io, stream) }
+    }
+}
+
+/// One timed entry of a block: `calls` launches in a row, going round `turns`.
+pub struct Arm<'a> {
+    /// One after the other: one solution on sets of operands that rotate, or several problems' solutions in turn.
+    pub turns: &'a [Turn<'a>],
+    /// Index of the first turn, taken modulo their number.
     pub start: usize,
     /// Launches to time; at least 1.
     pub calls: u32,

@@ -54,7 +54,7 @@ pub use script::{Behaviour, Kind, Script, ScriptError, SolutionScript, When};
 use crate::measure::rng::Rng;
 use crate::{
     Arm, Ask, Backend, BaselineSolution, Buffer, Context, Effort, Error, Launch, Library, Prepared, Stream, Survey,
-    Surveyed,
+    Surveyed, Turn,
 };
 
 /// Alignment of device memory.
@@ -149,44 +149,65 @@ impl ScriptedContext {
     }
 
     /// # Safety
-    /// As [`Prepared::launch`], for every operand set of the arm.
+    /// As [`Prepared::launch`], for every turn of the arm.
     unsafe fn time_arm(&mut self, arm: &Arm<'_>) -> Result<f64, Error> {
-        let shared = self.shared.clone();
-        let foreign = || Error::unsupported("a scripted device times scripted solutions only");
-        let index = arm.prepared.ran().index;
-        let at = usize::try_from(index).map_err(|_| foreign())?;
-        let solution = shared.script.solutions.get(at).ok_or_else(foreign)?;
-        if arm.rotation.is_empty() || arm.calls == 0 {
+        if arm.turns.is_empty() || arm.calls == 0 {
             return Err(Error::Failed { call: "time".into(), reason: "an arm without operands or launches".into() });
         }
-        // In virtual time a launch matters only if the script has something happen in it.
-        let launches = match shared.script.real_time {
-            true => arm.calls as usize,
-            false => usize::from(solution.behaviours.iter().any(|behaviour| behaviour.when == When::Measure)),
-        };
-        let start = Instant::now();
-        for launch in 0..launches {
-            let io = &arm.rotation[(arm.start + launch) % arm.rotation.len()];
-            // SAFETY: the caller's promise, passed on.
-            let launched = unsafe { arm.prepared.launch(io, Stream::DEFAULT) };
-            launched.map_err(|error| match error {
-                Launch::NotEnqueued(disturbed @ Error::Disturbed(_)) => disturbed,
-                error => Error::Failed { call: "launch".into(), reason: error.to_string() },
-            })?;
-        }
-        if shared.script.real_time {
+        if self.shared.script.real_time {
+            let start = Instant::now();
+            for launch in 0..arm.calls as usize {
+                // SAFETY: the caller's promise, passed on.
+                unsafe { launch_for_real(&arm.turns[(arm.start + launch) % arm.turns.len()]) }?;
+            }
             return Ok(start.elapsed().as_secs_f64() * 1e6 / f64::from(arm.calls));
+        }
+        // A figure each for the solutions in it, by their share of the turns.
+        let mut shares: BTreeMap<usize, (&Turn<'_>, u32)> = BTreeMap::new();
+        for turn in arm.turns {
+            shares.entry(turn.id).or_insert((turn, 0)).1 += 1;
+        }
+        let mut total_us = 0.0;
+        for (turn, times) in shares.into_values() {
+            // SAFETY: the caller's promise, passed on.
+            total_us += unsafe { self.time_virtually(turn) }? * f64::from(times);
+        }
+        Ok(total_us / arm.turns.len() as f64)
+    }
+
+    /// # Safety
+    /// As [`Prepared::launch`].
+    unsafe fn time_virtually(&mut self, turn: &Turn<'_>) -> Result<f64, Error> {
+        let shared = self.shared.clone();
+        let foreign = || Error::unsupported("a scripted device times scripted solutions only");
+        let index = turn.prepared.ran().index;
+        let at = usize::try_from(index).map_err(|_| foreign())?;
+        let solution = shared.script.solutions.get(at).ok_or_else(foreign)?;
+        // A launch matters only if the script has something happen in it.
+        if solution.behaviours.iter().any(|behaviour| behaviour.when == When::Measure) {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { launch_for_real(turn) }?;
         }
         shared.announced.store(0, Ordering::Relaxed);
         shared.phase.store(ANNOUNCE, Ordering::Relaxed);
         // SAFETY: the caller's promise, passed on.
-        let announced = unsafe { arm.prepared.launch(&arm.rotation[0], Stream::DEFAULT) };
+        let announced = unsafe { turn.launch(Stream::DEFAULT) };
         shared.phase.store(When::Measure as u8, Ordering::Relaxed);
         match (announced, shared.announced.load(Ordering::Relaxed)) {
             (Ok(()), m @ 1..) => Ok(self.virtual_us(solution, index, m)),
             _ => Err(foreign()),
         }
     }
+}
+
+/// # Safety
+/// As [`Prepared::launch`].
+unsafe fn launch_for_real(turn: &Turn<'_>) -> Result<(), Error> {
+    // SAFETY: the caller's promise, passed on.
+    unsafe { turn.launch(Stream::DEFAULT) }.map_err(|error| match error {
+        Launch::NotEnqueued(disturbed @ Error::Disturbed(_)) => disturbed,
+        error => Error::Failed { call: "launch".into(), reason: error.to_string() },
+    })
 }
 
 impl Backend for ScriptedContext {

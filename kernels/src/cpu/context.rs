@@ -123,22 +123,22 @@ impl Context for CpuContext {
 /// # Safety
 /// As [`Context::time`].
 unsafe fn time_arm(arm: &Arm<'_>) -> Result<f64, Error> {
-    if arm.rotation.is_empty() || arm.calls == 0 {
+    if arm.turns.is_empty() || arm.calls == 0 {
         return Err(Error::Failed { call: "time".into(), reason: "an arm without operands or calls".into() });
     }
     let launch = |at: usize| {
         // SAFETY: the contract of this function.
-        unsafe { arm.prepared.launch(&arm.rotation[at], Stream::DEFAULT) }.map_err(|failed| match failed {
+        unsafe { arm.turns[at].launch(Stream::DEFAULT) }.map_err(|failed| match failed {
             Launch::NotEnqueued(error) | Launch::MayHaveRun(error) => error,
         })
     };
-    let (sets, calls) = (arm.rotation.len(), arm.calls as usize);
-    let start = arm.start % sets;
-    // The lead-in goes backwards from the first timed set, so that it warms none of the sets that are timed first.
+    let (turns, calls) = (arm.turns.len(), arm.calls as usize);
+    let start = arm.start % turns;
+    // The lead-in goes backwards from the first timed set, so that it warms none of the operands that are timed first.
     let began = Instant::now();
     let mut back = start;
     loop {
-        back = (back + sets - 1) % sets;
+        back = (back + turns - 1) % turns;
         launch(back)?;
         if began.elapsed() >= LEAD_IN {
             break;
@@ -148,7 +148,7 @@ unsafe fn time_arm(arm: &Arm<'_>) -> Result<f64, Error> {
     let mut at = start;
     for _ in 0..calls {
         launch(at)?;
-        at = if at + 1 == sets { 0 } else { at + 1 };
+        at = if at + 1 == turns { 0 } else { at + 1 };
     }
     Ok(began.elapsed().as_secs_f64() * 1e6 / f64::from(arm.calls))
 }
@@ -156,7 +156,7 @@ unsafe fn time_arm(arm: &Arm<'_>) -> Result<f64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Operands, Packed, Prepared};
+    use crate::{Operands, Packed, Prepared, Turn};
     use std::ffi::c_void;
     use std::sync::Mutex;
     use tgemm_db::{Build, Solution};
@@ -203,9 +203,13 @@ mod tests {
     #[test]
     fn arms_are_led_in_and_go_round_their_rotation() {
         let noted = Noted::new(usize::MAX);
-        let rotation = [0, 1, 2].map(|workspace_bytes| Operands { workspace_bytes, ..Operands::default() });
+        let turns = [0, 1, 2].map(|workspace_bytes| Turn {
+            id: 0,
+            prepared: &noted,
+            io: Operands { workspace_bytes, ..Operands::default() },
+        });
         let mut context = CpuContext::open();
-        let arm = Arm { id: 0, prepared: &noted, rotation: &rotation, start: 4, calls: 5, between: None };
+        let arm = Arm { turns: &turns, start: 4, calls: 5, between: None };
         // SAFETY: these launches use no pointer.
         let times = unsafe { context.time(&[arm]) }.unwrap();
         assert!(times.len() == 1 && times[0] >= 300.0, "{times:?}");
@@ -218,10 +222,10 @@ mod tests {
     #[test]
     fn a_failed_launch_and_an_empty_arm_are_errors() {
         let noted = Noted::new(2);
-        let rotation = [Operands::default()];
+        let turns = [Turn { id: 0, prepared: &noted, io: Operands::default() }];
         let mut context = CpuContext::open();
-        for (rotation, calls) in [(&rotation[..], 9), (&rotation[..0], 1), (&rotation[..], 0)] {
-            let arm = Arm { id: 0, prepared: &noted, rotation, start: 0, calls, between: None };
+        for (turns, calls) in [(&turns[..], 9), (&turns[..0], 1), (&turns[..], 0)] {
+            let arm = Arm { turns, start: 0, calls, between: None };
             // SAFETY: these launches use no pointer.
             assert!(unsafe { context.time(&[arm]) }.is_err());
         }

@@ -277,7 +277,7 @@ impl Context for GpuContext {
 
     unsafe fn is_graph_safe(&mut self, arm: &Arm<'_>) -> Result<Option<bool>, Error> {
         self.resume()?;
-        if arm.rotation.is_empty() {
+        if arm.turns.is_empty() {
             return Ok(None);
         }
         // SAFETY: the contract of this method.

@@ -1,6 +1,6 @@
 //! Launches captured into graphs, kept while they are needed, and how a block of them is timed.
 //!
-//! A graph goes once or several times round an arm's whole rotation, so that replaying it goes on where it ended: no replay
+//! A graph goes once or several times round all turns of an arm, so that replaying it goes on where it ended: no replay
 //! finds weights in the cache that another rotation would not. All arms of a block are enqueued before the first has
 //! finished, so that the device never idles between them and its clock stays up.
 
@@ -20,11 +20,10 @@ const LAUNCHES_MIN: usize = 64;
 const LAUNCHES_KEPT_MAX: usize = 1 << 16;
 const GRAPHS_KEPT_MAX: usize = 1024;
 
-/// What makes two captured arms the same: the solution, its operands, how many launches, and what stands between them.
+/// What makes two captured arms the same: solutions and operands, how many launches, and what stands between them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    arm: usize,
-    operands: u64,
+    turns: u64,
     launches: usize,
     between: u32,
 }
@@ -56,15 +55,16 @@ enum Ready {
     Eager,
 }
 
-/// Launches of one graph of an arm that goes round `sets` operand sets and is to make `calls` launches: whole rounds.
-fn launches_of(sets: usize, calls: usize) -> usize {
-    let wanted = calls.min(LAUNCHES_MIN.max(sets));
-    wanted.div_ceil(sets) * sets
+/// Launches of one graph of an arm that goes round so many turns and is to make `calls` launches: whole rounds.
+fn launches_of(turns: usize, calls: usize) -> usize {
+    let wanted = calls.min(LAUNCHES_MIN.max(turns));
+    wanted.div_ceil(turns) * turns
 }
 
-fn hash_of(rotation: &[Operands]) -> u64 {
+fn hash_of<'a>(turns: impl Iterator<Item = (usize, &'a Operands)>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for io in rotation {
+    for (id, io) in turns {
+        id.hash(&mut hasher);
         let pointers =
             [io.x, io.w, io.bias, io.x_scale, io.w_scale, io.c, io.out.cast_const(), io.workspace.cast_const()];
         pointers.map(|pointer| pointer as usize).hash(&mut hasher);
@@ -117,10 +117,9 @@ impl On<'_> {
     unsafe fn capture_arm(self, arm: &Arm<'_>, launches: usize) -> Result<Result<Handle, String>, Error> {
         self.capture(|| {
             for at in 0..launches {
-                let io = &arm.rotation[at % arm.rotation.len()];
+                let turn = &arm.turns[at % arm.turns.len()];
                 // SAFETY: the contract of this method.
-                unsafe { arm.prepared.launch(io, Stream(self.stream)) }
-                    .map_err(|launch| refused(launch).to_string())?;
+                unsafe { turn.launch(Stream(self.stream)) }.map_err(|launch| refused(launch).to_string())?;
                 self.enqueue_between(self.kernels_between(arm))?;
             }
             Ok(())
@@ -170,12 +169,13 @@ impl Graphs {
     /// # Safety
     /// As [`crate::Context::time`].
     unsafe fn ready(&mut self, on: On<'_>, arm: &Arm<'_>) -> Result<Ready, Error> {
-        let (sets, calls) = (arm.rotation.len(), arm.calls as usize);
-        if sets == 0 || calls == 0 {
+        let (turns, calls) = (arm.turns.len(), arm.calls as usize);
+        if turns == 0 || calls == 0 {
             return Err(Error::Failed { call: "time".into(), reason: "an arm without operands or calls".into() });
         }
-        let launches = launches_of(sets, calls);
-        let key = Key { arm: arm.id, operands: hash_of(arm.rotation), launches, between: on.kernels_between(arm) };
+        let launches = launches_of(turns, calls);
+        let hash = hash_of(arm.turns.iter().map(|turn| (turn.id, &turn.io)));
+        let key = Key { turns: hash, launches, between: on.kernels_between(arm) };
         self.clock += 1;
         let exec = match self.kept.get_mut(&key) {
             Some(kept) => {
@@ -314,15 +314,15 @@ unsafe fn run(on: On<'_>, ready: &Ready, arm: &Arm<'_>) -> Result<usize, Error> 
                 // SAFETY: the graph is kept; its launches have the operands that the caller vouches for.
                 unsafe { on.runtime.table().graph_launch(*exec, on.stream) }.map_err(failed)?;
             }
-            let launches = launches_of(arm.rotation.len(), arm.calls as usize);
+            let launches = launches_of(arm.turns.len(), arm.calls as usize);
             Ok(launches * replays)
         }
         Ready::Eager => {
             let calls = arm.calls as usize;
             for at in 0..calls {
-                let io = &arm.rotation[(arm.start + at) % arm.rotation.len()];
+                let turn = &arm.turns[(arm.start + at) % arm.turns.len()];
                 // SAFETY: the contract of this function.
-                unsafe { arm.prepared.launch(io, Stream(on.stream)) }.map_err(refused)?;
+                unsafe { turn.launch(Stream(on.stream)) }.map_err(refused)?;
             }
             Ok(calls)
         }
@@ -349,11 +349,11 @@ mod tests {
         assert_eq!(launches_of(360, 2000), 360);
         assert_eq!(launches_of(48, 2000), 96);
         assert_eq!(launches_of(1, 10), 10);
-        for sets in 1..200 {
+        for turns in 1..200 {
             for calls in [1, 5, 64, 500] {
-                let launches = launches_of(sets, calls);
-                assert!(launches.is_multiple_of(sets) && launches >= calls.min(LAUNCHES_MIN), "{sets} {calls}");
-                assert!(launches < calls.min(LAUNCHES_MIN.max(sets)) + sets);
+                let launches = launches_of(turns, calls);
+                assert!(launches.is_multiple_of(turns) && launches >= calls.min(LAUNCHES_MIN), "{turns} {calls}");
+                assert!(launches < calls.min(LAUNCHES_MIN.max(turns)) + turns);
             }
         }
     }
@@ -362,8 +362,10 @@ mod tests {
     fn other_operands_are_another_graph() {
         let io = Operands::default();
         let other = Operands { workspace_bytes: 1, ..io };
-        assert_eq!(hash_of(&[io, io]), hash_of(&[io, io]));
-        assert_ne!(hash_of(&[io, io]), hash_of(&[io, other]));
-        assert_ne!(hash_of(&[io]), hash_of(&[io, io]));
+        let hash = |turns: &[(usize, Operands)]| hash_of(turns.iter().map(|(id, io)| (*id, io)));
+        assert_eq!(hash(&[(1, io), (1, io)]), hash(&[(1, io), (1, io)]));
+        assert_ne!(hash(&[(1, io), (1, io)]), hash(&[(1, io), (1, other)]));
+        assert_ne!(hash(&[(1, io)]), hash(&[(1, io), (1, io)]));
+        assert_ne!(hash(&[(1, io), (2, io)]), hash(&[(2, io), (1, io)]));
     }
 }

@@ -22,7 +22,7 @@ use super::reference::Reference;
 use super::rotation;
 use super::set::OperandSet;
 use super::zone::Zone;
-use crate::{Arm, Context, Error, Mode, Operands, Prepared};
+use crate::{Arm, Context, Error, Mode, Operands, Prepared, Turn};
 
 /// Most candidates loaded at once.
 pub const CANDIDATES_MAX: usize = 4096;
@@ -36,8 +36,8 @@ const MEMORY_SHARE: f64 = 0.9;
 /// Guards around the workspace.
 const WORKSPACE_GUARD_BYTES: usize = 64 << 10;
 
-/// Arms of all benches of this process are numbered from one counter.
-static NEXT_ARM_ID: AtomicUsize = AtomicUsize::new(0);
+/// Candidates of all benches of this process are numbered from one counter.
+static NEXT_TURN_ID: AtomicUsize = AtomicUsize::new(0);
 
 /// How a bench is laid out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,8 +73,8 @@ pub struct BlockEntry {
 }
 
 pub(super) struct Candidate {
-    /// Its number in this process: see [`Arm::id`].
-    pub(super) arm_id: usize,
+    /// Its number in this process: see [`Turn::id`].
+    turn_id: usize,
     pub(super) prepared: Box<dyn Prepared>,
     pub(super) pack_key: Option<String>,
 }
@@ -177,7 +177,7 @@ impl Bench {
         let id = self.next_id;
         self.next_id += 1;
         self.candidates
-            .insert(id, Candidate { arm_id: NEXT_ARM_ID.fetch_add(1, Ordering::Relaxed), prepared, pack_key });
+            .insert(id, Candidate { turn_id: NEXT_TURN_ID.fetch_add(1, Ordering::Relaxed), prepared, pack_key });
         Ok(Loaded { id, ran, pack_us })
     }
 
@@ -202,28 +202,21 @@ impl Bench {
         }
         let round = match mode {
             Mode::Rotated => {
-                self.grow_rotation(context, block)?;
+                let ids: Vec<usize> = block.iter().map(|entry| entry.id).collect();
+                self.grow_rotation(context, &ids)?;
                 rotation::round(self.copies, self.set.places())
             }
             Mode::Warm => 1,
         };
-        let rotations: Vec<Vec<Operands>> =
-            block.iter().map(|entry| self.rotation(entry.id, round)).collect::<Result<_, _>>()?;
+        let turns_of = |entry: &BlockEntry| (0..round).map(|at| self.turn(entry.id, at)).collect::<Result<Vec<_>, _>>();
+        let turns: Vec<Vec<Turn<'_>>> = block.iter().map(turns_of).collect::<Result<_, _>>()?;
         let mut position = self.position;
         let mut arms = Vec::with_capacity(block.len());
-        for (entry, rotation) in block.iter().zip(&rotations) {
-            let Candidate { arm_id, prepared, .. } = self.candidate(entry.id)?;
-            arms.push(Arm {
-                id: *arm_id,
-                prepared: &**prepared,
-                rotation,
-                start: position % round,
-                calls: entry.calls,
-                between: self.between,
-            });
+        for (entry, turns) in block.iter().zip(&turns) {
+            arms.push(Arm { turns, start: position % round, calls: entry.calls, between: self.between });
             position = rotation::advance(position, entry.calls, round);
         }
-        // SAFETY: every pointer of every rotation comes from `self.set`, `self.packs` or `self.workspace`, which are laid
+        // SAFETY: every pointer of every turn comes from `self.set`, `self.packs` or `self.workspace`, which are laid
         // out as the problem says, hold at least what each solution asked for, and are not touched before this returns.
         let figures = unsafe { context.time(&arms) }?;
         if figures.len() != block.len() || figures.iter().any(|us| !(us.is_finite() && *us > 0.0)) {
@@ -278,11 +271,11 @@ impl Bench {
         Ok(io)
     }
 
-    /// The operands of the launches of one round.
-    fn rotation(&self, id: usize, round: usize) -> Result<Vec<Operands>, Error> {
-        let launch =
-            |at: usize| Ok(Operands { x: self.set.activations_ptr(at), ..self.operands(id, at % self.copies)? });
-        (0..round).map(launch).collect()
+    /// Launch `at` of candidate `id`, counted through all rounds.
+    pub(super) fn turn(&self, id: usize, at: usize) -> Result<Turn<'_>, Error> {
+        let Candidate { turn_id, prepared, .. } = self.candidate(id)?;
+        let io = Operands { x: self.set.activations_ptr(at), ..self.operands(id, at % self.copies)? };
+        Ok(Turn { id: *turn_id, prepared: &**prepared, io })
     }
 
     /// One workspace serves all: launches come one after the other.
@@ -297,11 +290,11 @@ impl Bench {
         Ok(())
     }
 
-    /// Sees to it that everything that `block` uses is there as often as the rotation is long.
-    fn grow_rotation(&mut self, context: &dyn Context, block: &[BlockEntry]) -> Result<(), Error> {
+    /// Sees to it that everything that candidates `ids` use is there as often as the rotation is long.
+    pub(super) fn grow_rotation(&mut self, context: &dyn Context, ids: &[usize]) -> Result<(), Error> {
         self.spread_activations(context)?;
         loop {
-            let Some((reached, bytes)) = self.grow_once(context, block)? else { return Ok(()) };
+            let Some((reached, bytes)) = self.grow_once(context, ids)? else { return Ok(()) };
             if self.raced || reached < rotation::copies_min(self.planned) {
                 return Err(Error::OutOfMemory { bytes, what: "a rotation past the last-level cache" });
             }
@@ -325,12 +318,12 @@ impl Bench {
     }
 
     /// Grows to [`Bench::copies`]; where memory ends before that, (copies reached, bytes that were lacking).
-    fn grow_once(&mut self, context: &dyn Context, block: &[BlockEntry]) -> Result<Option<(usize, u64)>, Error> {
+    fn grow_once(&mut self, context: &dyn Context, ids: &[usize]) -> Result<Option<(usize, u64)>, Error> {
         let copies = self.copies;
         let mut keys = Vec::new();
         let mut plain = false;
-        for entry in block {
-            match &self.candidate(entry.id)?.pack_key {
+        for &id in ids {
+            match &self.candidate(id)?.pack_key {
                 Some(key) => keys.push(key.clone()),
                 None => plain = true,
             }

@@ -1,11 +1,11 @@
 //! The bench from end to end, on scripted devices; and on a context that looks at what it is asked to time.
 
 use super::*;
+use crate::measure::noting::{Noted, Noting, Place};
 use crate::scripted::ScriptedContext;
-use crate::{Backend, Buffer, Library};
 use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::problem::{Alignment, Batch, Leading, Scalar, Trans};
-use tgemm_db::{DType, Environment, Outcome, Site};
+use tgemm_db::{DType, Outcome, Site};
 
 fn problem() -> Problem {
     Site::linear(24, 32, DType::Bf16).with_bias(DType::Bf16).at(3).into()
@@ -283,7 +283,7 @@ fn short_memory_shortens_the_rotation_for_all_or_refuses_the_candidate() {
     bench.measure(&mut scripted, &entry(p), Mode::Rotated).unwrap();
     let fewer = bench.copies();
     assert!((3..9).contains(&fewer), "{fewer}");
-    assert_eq!(bench.rotation(p, fewer).unwrap().len(), fewer);
+    assert_eq!(bench.turn(p, 0).unwrap().io.w, bench.turn(p, fewer).unwrap().io.w, "it has come round");
     assert!(bench.operands(p, fewer).is_err() || bench.set.lens().1 > fewer);
     // After that the number stands, and who does not fit is refused.
     let plain = load(&mut bench, &scripted, "plain").id;
@@ -324,50 +324,9 @@ fn fresh_buffers_lie_elsewhere_hold_other_data_and_keep_candidates() {
     assert_eq!(bench.measure(&mut context, &block, Mode::Rotated).unwrap(), [1.0, 2.0, 3.0]);
 }
 
-/// A scripted context that notes the start of every arm and the places it goes round.
-struct Noting {
-    inner: ScriptedContext,
-    arms: Vec<(usize, u32, Vec<[usize; 3]>)>,
-}
-
-impl Backend for Noting {
-    fn environment(&self) -> &Environment {
-        self.inner.environment()
-    }
-    fn libraries(&self) -> &[Box<dyn Library>] {
-        self.inner.libraries()
-    }
-    fn alloc(&self, bytes: usize) -> Result<Buffer, Error> {
-        self.inner.alloc(bytes)
-    }
-    fn synchronize(&self) -> Result<(), Error> {
-        self.inner.synchronize()
-    }
-}
-
-impl Context for Noting {
-    fn write(&self, buffer: &mut Buffer, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.inner.write(buffer, offset, bytes)
-    }
-    fn read(&self, buffer: &Buffer, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
-        self.inner.read(buffer, offset, bytes)
-    }
-    fn available_bytes(&self) -> u64 {
-        self.inner.available_bytes()
-    }
-    unsafe fn time(&mut self, block: &[Arm<'_>]) -> Result<Vec<f64>, Error> {
-        for arm in block {
-            let places = arm.rotation.iter().map(|io| [io.x as usize, io.w as usize, io.out as usize]).collect();
-            self.arms.push((arm.start, arm.calls, places));
-        }
-        // SAFETY: the caller's promise, passed on.
-        unsafe { self.inner.time(block) }
-    }
-}
-
 #[test]
 fn arms_go_round_one_rotation_and_start_where_the_last_stopped() {
-    let mut context = Noting { inner: context(TWO_PACKED), arms: Vec::new() };
+    let mut context = Noting::new(context(TWO_PACKED));
     let problem = problem();
     let rotation_bytes = 4 * OperandSet::bytes_per_copy(&problem).unwrap();
     let mut bench =
@@ -378,18 +337,19 @@ fn arms_go_round_one_rotation_and_start_where_the_last_stopped() {
         bench.measure(&mut context, &block, Mode::Rotated).unwrap();
     }
     let mut position = 0;
-    for (start, calls, places) in &context.arms {
+    for Noted { start, calls, places } in &context.arms {
         assert_eq!((*start, places.len()), (position, 8), "every place of x, and every set twice");
         position = (position + *calls as usize) % 8;
-        let distinct = |part: usize| places.iter().map(|io| io[part]).collect::<std::collections::BTreeSet<_>>().len();
+        let distinct =
+            |part: fn(&Place) -> usize| places.iter().map(part).collect::<std::collections::BTreeSet<_>>().len();
         let weights = if *calls == 3 { 4 } else { 3 };
         assert_eq!(
-            (distinct(0), distinct(1), distinct(2)),
+            (distinct(|io| io.x), distinct(|io| io.w), distinct(|io| io.out)),
             (8, weights, 4),
             "x has its places, weights and outputs rotate"
         );
     }
-    let outs = |arm: usize| context.arms[arm].2.iter().map(|io| io[2]).collect::<Vec<_>>();
+    let outs = |arm: usize| context.arms[arm].places.iter().map(|io| io.out).collect::<Vec<_>>();
     assert_eq!(outs(0), outs(1), "arms share their outputs");
 }
 

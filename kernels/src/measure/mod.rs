@@ -35,3 +35,5 @@ pub use verify::Verified;
 
 #[cfg(all(test, feature = "cpu-crates"))]
 mod cpu_tests;
+#[cfg(all(test, feature = "scripted"))]
+mod noting;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tgemm_db::Outcome;
 use tgemm_db::outcome::{ErrorFigures, OutcomeKind};
 
-use super::bench::{Bench, Candidate};
+use super::bench::Bench;
 use super::float::Float;
 use super::gate::{Gate, Worst};
 use super::scan::{Fault, GUARD_BYTE, Scan, UNWRITTEN_BYTE};
@@ -109,9 +109,8 @@ impl Bench {
     /// One launch as the context times it, and whether a graph can hold it. `host_us` is what the host saw, with the
     /// launch and the wait in it: good enough where the host computes, and where nothing better is to be had.
     fn time_warm(&self, context: &mut dyn Context, id: usize, host_us: f64) -> Result<(f64, Option<bool>), Error> {
-        let io = [self.operands(id, 0)?];
-        let Candidate { arm_id, prepared, .. } = self.candidate(id)?;
-        let arm = Arm { id: *arm_id, prepared: &**prepared, rotation: &io, start: 0, calls: 1, between: None };
+        let turns = [self.turn(id, 0)?];
+        let arm = Arm { turns: &turns, start: 0, calls: 1, between: None };
         // SAFETY: as in `launch`.
         let graph_safe = unsafe { context.is_graph_safe(&arm) }?;
         if graph_safe.is_none() {
