@@ -219,9 +219,18 @@ pub struct Arm<'a> {
     pub start: usize,
     /// Launches to time; at least 1.
     pub calls: u32,
-    /// Other kernels between two launches, where the device can; their time is no part of the figure. `None`: as many as the
-    /// device's kind usually has.
-    pub between: Option<u32>,
+    /// The same for all arms of a block.
+    pub between: Between,
+}
+
+/// What stands between two launches, on devices that can; its time is no part of a figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "scripted", derive(serde::Serialize, serde::Deserialize))]
+pub struct Between {
+    /// So many small kernels of another kind; `None`: as many as the device's kind usually has.
+    pub kernels: Option<u32>,
+    /// Is the first of them one with much code, so that a product does not find its own in the first instruction cache?
+    pub cold_code: bool,
 }
 
 /// One device opened in this process: what measuring takes, beyond launching.

@@ -168,16 +168,17 @@ impl ScriptedContext {
             shares.entry(turn.id).or_insert((turn, 0)).1 += 1;
         }
         let mut total_us = 0.0;
+        let is_mix = shares.len() > 1;
         for (turn, times) in shares.into_values() {
             // SAFETY: the caller's promise, passed on.
-            total_us += unsafe { self.time_virtually(turn) }? * f64::from(times);
+            total_us += unsafe { self.time_virtually(turn, is_mix) }? * f64::from(times);
         }
         Ok(total_us / arm.turns.len() as f64)
     }
 
     /// # Safety
     /// As [`Prepared::launch`].
-    unsafe fn time_virtually(&mut self, turn: &Turn<'_>) -> Result<f64, Error> {
+    unsafe fn time_virtually(&mut self, turn: &Turn<'_>, is_mix: bool) -> Result<f64, Error> {
         let shared = self.shared.clone();
         let foreign = || Error::unsupported("a scripted device times scripted solutions only");
         let index = turn.prepared.ran().index;
@@ -194,7 +195,10 @@ impl ScriptedContext {
         let announced = unsafe { turn.launch(Stream::DEFAULT) };
         shared.phase.store(When::Measure as u8, Ordering::Relaxed);
         match (announced, shared.announced.load(Ordering::Relaxed)) {
-            (Ok(()), m @ 1..) => Ok(self.virtual_us(solution, index, m)),
+            (Ok(()), m @ 1..) => {
+                let more_us = if is_mix { solution.mixed_us } else { 0.0 };
+                Ok(self.virtual_us(solution, index, m) + more_us)
+            }
             _ => Err(foreign()),
         }
     }

@@ -29,6 +29,17 @@ pub fn ratio_estimate(log_ratios: &[f64]) -> Option<f64> {
     median(&mut walsh_averages(&log_ratios[..log_ratios.len().min(PAIRS_MAX)])).map(f64::exp)
 }
 
+/// What figures of several processes come to: their Hodges–Lehmann median with the 95 % interval of six or more, and the range
+/// of fewer. `None` of none.
+pub fn over_processes(ratios: &[f64]) -> Option<Ratio> {
+    let logs: Vec<f64> = ratios.iter().copied().map(f64::ln).collect();
+    let range = || {
+        let end = |of: fn(f64, f64) -> f64| ratios.iter().copied().reduce(of);
+        Some(Ratio { estimate: ratio_estimate(&logs)?, low: end(f64::min)?, high: end(f64::max)? })
+    };
+    paired_ratio(&logs, 0.95).or_else(range)
+}
+
 /// Means of all pairs of values, each value with itself included.
 fn walsh_averages(values: &[f64]) -> Vec<f64> {
     let mut walsh = Vec::with_capacity(values.len() * (values.len() + 1) / 2);

@@ -84,20 +84,25 @@ fn the_call_that_an_engine_makes_decides_the_baseline() {
 fn what_stands_between_launches_is_no_part_of_their_time() {
     let scratch = Scratch::new();
     let trace = scratch.path("trace.jsonl");
-    let timed = |db: &str, more: &[&str]| -> (f64, usize) {
+    let timed = |db: &str, more: &[&str]| -> (f64, [usize; 2]) {
         let db = scratch.path(db);
         let _ = std::fs::remove_file(&trace);
         let output = sweep(&scratch, &db, more);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let launches = std::fs::read_to_string(&trace).expect("launches were traced");
-        let between = launches.lines().filter(|line| line.contains("tgemm_between")).count();
-        (Store::open_read_only(&db).unwrap().choices().unwrap()[0].time_us, between)
+        let count = |kernel: &str| launches.lines().filter(|line| line.contains(kernel)).count();
+        let time_us = Store::open_read_only(&db).unwrap().choices().unwrap()[0].time_us;
+        (time_us, [count("tgemm_between"), count("tgemm_walk")])
     };
     // The double's small kernels take 2 us each.
-    let (spaced_us, between) = timed("spaced.sqlite", &["--between", "4"]);
-    let (alone_us, none) = timed("alone.sqlite", &[]);
-    assert!(between > 256 && none == 0, "{between} and {none}: as asked, and by default none on AMD's devices");
+    let (spaced_us, [between, no_walk]) = timed("spaced.sqlite", &["--between", "4"]);
+    let (alone_us, none) = timed("alone.sqlite", &["--cold-code"]);
+    assert!(between > 256 && no_walk == 0, "{between} and {no_walk}");
+    assert_eq!(none, [0, 0], "by default none on AMD's devices, and then no first one");
     assert!((spaced_us / alone_us - 1.0).abs() < 0.1, "{spaced_us} and {alone_us} us");
+    let (cold_us, [three, one]) = timed("cold.sqlite", &["--between", "4", "--cold-code"]);
+    assert!(one > 64 && three == 3 * one, "{three} and {one}");
+    assert!((cold_us / alone_us - 1.0).abs() < 0.1, "{cold_us} and {alone_us} us");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::process::Output;
 
 use common::{Scratch, code, run, stderr, stdout, sweep, tune};
 use serde_json::{Value, json};
+use tgemm_db::{DType, Recorded, Site};
 
 fn script(scratch: &Scratch, good_us: f64, more: Value) -> String {
     let mut good = json!({ "name": "good", "time_us": good_us, "noise": 0.005 });
@@ -69,6 +70,85 @@ fn several_processes_say_what_changes_between_them() {
         assert!((low..=high).contains(&stored) && low < high, "the sweep is one of them: {line}");
         assert!(written.iter().any(|choice| (choice.ratio.estimate - estimate).abs() < 1e-4), "{line}");
     }
+}
+
+/// A database with choices of `good` for three problems of 4 tokens, run 4, 2 and 1 times, and the device it was made on.
+fn tuned_step(device_memory: u64, good: Value) -> (Scratch, PathBuf, String) {
+    let scratch = Scratch::new();
+    let device = scratch.script(json!([
+        { "name": "default", "time_us": 100, "noise": 0.002, "mixed_us": 20, "baseline": "scripted gemm" },
+        good,
+    ]));
+    let row = |(n, count)| Recorded { count, ..Recorded::bare(Site::linear(n, 32, DType::F32).at(4).into()) };
+    let untuned = scratch.path("untuned.csv");
+    tgemm_db::format::untuned::write(&untuned, &[(24, 40), (48, 20), (8, 10)].map(row)).unwrap();
+    assert_eq!(code(&sweep(&scratch, &device, &untuned, &["--sample", "0.2"])), 0);
+    if device_memory > 0 {
+        let path = scratch.path("script.json");
+        let limit = format!(r#"{{"memory_bytes": {device_memory},"#);
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replacen('{', &limit, 1)).unwrap();
+    }
+    let db = scratch.path("db.sqlite");
+    (scratch, db, device)
+}
+
+/// The lines of choices and those of mixes.
+fn mixed(output: &Output) -> (Vec<Value>, Vec<Value>) {
+    let lines = stdout(output);
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).partition(|line: &Value| line["mix"].is_null())
+}
+
+#[test]
+fn a_mix_says_what_a_choice_saves_after_other_problems() {
+    let good = json!({ "name": "good", "time_us": 60, "noise": 0.002 });
+    let (scratch, db, device) = tuned_step(0, good);
+    let csv = scratch.path("verified.csv").display().to_string();
+    let output = verify(&device, &db, &["--json", "--mix", "--csv", &csv]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let (choices, mixes) = mixed(&output);
+    assert_eq!(choices.len(), 3);
+    for line in &choices {
+        assert!((line["stored_ratio"]["estimate"].as_f64().unwrap() - 0.6).abs() < 0.01, "{line}");
+        // 60 us alone, and the 60 of 120 that it saves in company.
+        assert!((line["ratio"]["estimate"].as_f64().unwrap() - 0.5).abs() < 0.01, "{line}");
+    }
+    let [mix] = &mixes[..] else { panic!("one M: {mixes:?}") };
+    let mix = &mix["mix"];
+    assert_eq!((&mix["m"], &mix["problems"], &mix["processes"]), (&json!(4), &json!(3), &json!(1)), "{mix}");
+    // 4, 2 and 1 to one another, 16 the most.
+    assert_eq!(mix["launches"], 16 + 8 + 4);
+    assert!((mix["baselines_us"].as_f64().unwrap() / (28.0 * 120.0) - 1.0).abs() < 0.01, "{mix}");
+    assert!((mix["ratio"]["estimate"].as_f64().unwrap() - 0.5).abs() < 0.01, "{mix}");
+    let written = tgemm_db::format::parse_choices(csv.as_ref(), &std::fs::read(&csv).unwrap(), &Default::default());
+    assert!(written.unwrap().into_values().all(|choice| (choice.ratio.estimate - 0.5).abs() < 0.01));
+    let said = stdout(&verify(&device, &db, &["--mix", "--processes", "2"]));
+    assert!(said.contains("M = 4: 28 launches of 3 problems in turn, ") && said.contains("0.500"), "{said}");
+}
+
+#[test]
+fn a_choice_that_is_slower_in_a_mix_does_not_hold() {
+    let good = json!({ "name": "good", "time_us": 60, "noise": 0.002, "mixed_us": 80 });
+    let (scratch, db, device) = tuned_step(0, good);
+    let csv = scratch.path("verified.csv").display().to_string();
+    assert_eq!(code(&verify(&device, &db, &[])), 0, "alone it holds");
+    let output = verify(&device, &db, &["--mix", "--csv", &csv]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert_eq!(stdout(&output).matches(": slower: ").count(), 3, "{}", stdout(&output));
+    let written = tgemm_db::format::parse_choices(csv.as_ref(), &std::fs::read(&csv).unwrap(), &Default::default());
+    assert!(written.unwrap().into_values().all(|choice| choice.solution.name == "default"));
+}
+
+#[test]
+fn where_there_is_no_room_for_a_mix_choices_are_judged_alone() {
+    let good = json!({ "name": "good", "time_us": 60, "noise": 0.002 });
+    let (_scratch, db, device) = tuned_step(35_000, good);
+    let output = verify(&device, &db, &["--json", "--mix"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("3 problems at M = 4 cannot be timed together: "), "{}", stderr(&output));
+    let (choices, mixes) = mixed(&output);
+    assert!(mixes.is_empty() && choices.len() == 3);
+    let alone = |line: &Value| (line["ratio"]["estimate"].as_f64().unwrap() - 0.6).abs() < 0.01;
+    assert!(choices.iter().all(alone), "{choices:?}");
 }
 
 #[test]

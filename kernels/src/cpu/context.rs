@@ -156,7 +156,7 @@ unsafe fn time_arm(arm: &Arm<'_>) -> Result<f64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Operands, Packed, Prepared, Turn};
+    use crate::{Between, Operands, Packed, Prepared, Turn};
     use std::ffi::c_void;
     use std::sync::Mutex;
     use tgemm_db::{Build, Solution};
@@ -209,7 +209,7 @@ mod tests {
             io: Operands { workspace_bytes, ..Operands::default() },
         });
         let mut context = CpuContext::open();
-        let arm = Arm { turns: &turns, start: 4, calls: 5, between: None };
+        let arm = Arm { turns: &turns, start: 4, calls: 5, between: Between::default() };
         // SAFETY: these launches use no pointer.
         let times = unsafe { context.time(&[arm]) }.unwrap();
         assert!(times.len() == 1 && times[0] >= 300.0, "{times:?}");
@@ -225,7 +225,7 @@ mod tests {
         let turns = [Turn { id: 0, prepared: &noted, io: Operands::default() }];
         let mut context = CpuContext::open();
         for (turns, calls) in [(&turns[..], 9), (&turns[..0], 1), (&turns[..], 0)] {
-            let arm = Arm { turns, start: 0, calls, between: None };
+            let arm = Arm { turns, start: 0, calls, between: Between::default() };
             // SAFETY: these launches use no pointer.
             assert!(unsafe { context.time(&[arm]) }.is_err());
         }

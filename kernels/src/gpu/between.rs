@@ -1,8 +1,8 @@
 //! What stands between two launches of a product while they are timed: small kernels of another kind, as in an engine.
 //!
 //! One solution after itself is not what an engine runs. There, a solution of two kernels (a product in parts, and their sum)
-//! hides its second one behind the next launch of its first; before another kernel it does not, and has one gap more
-//! (`docs/results/h200.md`).
+//! hides its second one behind the next launch of its first; before another kernel it does not, and has one gap more. And
+//! there other kernels' code has been through the instruction caches since (`docs/results/h200.md`).
 
 use std::ffi::c_void;
 
@@ -11,50 +11,77 @@ use tgemm_vendor::gpu::{CallError, Dialect, Handle, Runtime};
 
 use super::failed;
 use super::kernel::{self, Source};
-use crate::Error;
+use crate::{Between, Error};
 
-const SOURCE: Source =
+const SMALL: Source =
     Source { file: "between.hip", text: include_str!("../../hip/between.hip"), kernel: "tgemm_between" };
+const WALK: Source = Source { file: "walk.hip", text: include_str!("../../hip/walk.hip"), kernel: "tgemm_walk" };
 
 /// Between launches, where nobody says how many: with fewer than four a split product kept its advantage on an H200, with more
 /// nothing changed. None on AMD's devices, where nobody has measured.
-pub(super) fn usual(dialect: Dialect) -> u32 {
+fn usual(dialect: Dialect) -> u32 {
     dialect.pick(0, 4)
 }
 
-/// Threads of its one block, each with a float of its own.
-const THREADS: u32 = 64;
+/// Threads of the small kernel's one block.
+const SMALL_THREADS: u32 = 64;
+/// Threads of each block of the walk: one group of 32 for each of NVIDIA's four schedulers.
+const WALK_THREADS: u32 = 128;
 
-/// The kernel, loaded on a device.
-pub(super) struct Between {
-    kernel: Handle,
+/// What is enqueued once: kernels, and whether the first of them is the walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Spacing {
+    pub(super) kernels: u32,
+    cold_code: bool,
+}
+
+/// The kernels, loaded on a device.
+pub(super) struct Spacer {
+    dialect: Dialect,
+    small: Handle,
+    walk: Handle,
+    /// Blocks that the walk needs so that every compute unit runs one.
+    walk_blocks: u32,
+    /// A float for each thread; what is in it does not matter.
     scratch: *mut c_void,
 }
 
-// SAFETY: a function handle and a piece of device memory that only its kernel uses.
-unsafe impl Send for Between {}
+// SAFETY: function handles and a piece of device memory that only their kernels use.
+unsafe impl Send for Spacer {}
 
-impl Between {
-    pub(super) fn new(runtime: &Runtime, rtc: &Rtc, arch: &str) -> Result<Between, Error> {
-        let kernel = kernel::load(runtime, rtc, arch, &SOURCE)?;
+impl Spacer {
+    pub(super) fn new(runtime: &Runtime, rtc: &Rtc, arch: &str, compute_units: u32) -> Result<Spacer, Error> {
+        let small = kernel::load(runtime, rtc, arch, &SMALL)?;
+        let walk = kernel::load(runtime, rtc, arch, &WALK)?;
         let mut scratch = std::ptr::null_mut();
         // SAFETY: one pointer is written. The memory lives as long as the process.
-        unsafe { runtime.table().malloc(&raw mut scratch, THREADS as usize * size_of::<f32>()) }.map_err(failed)?;
-        Ok(Between { kernel, scratch })
+        unsafe { runtime.table().malloc(&raw mut scratch, WALK_THREADS as usize * size_of::<f32>()) }
+            .map_err(failed)?;
+        Ok(Spacer { dialect: runtime.dialect(), small, walk, walk_blocks: compute_units.max(1), scratch })
     }
 
-    /// Enqueues it so many times.
+    /// What `between` comes to on this device.
+    pub(super) fn spacing(&self, between: Between) -> Spacing {
+        let kernels = between.kernels.unwrap_or_else(|| usual(self.dialect));
+        Spacing { kernels, cold_code: between.cold_code && kernels > 0 }
+    }
+
+    /// Enqueues that once.
     ///
     /// # Safety
     /// `stream` is a stream of the device of `runtime` that this was made on.
-    pub(super) unsafe fn launch(&self, runtime: &Runtime, stream: Handle, times: u32) -> Result<(), CallError> {
+    pub(super) unsafe fn launch(&self, runtime: &Runtime, stream: Handle, spacing: Spacing) -> Result<(), CallError> {
         let mut scratch = self.scratch;
         let mut params: [*mut c_void; 1] = [(&raw mut scratch).cast()];
-        for _ in 0..times {
+        for at in 0..spacing.kernels {
+            let (kernel, blocks, threads) = match at == 0 && spacing.cold_code {
+                true => (self.walk, self.walk_blocks, WALK_THREADS),
+                false => (self.small, 1, SMALL_THREADS),
+            };
             let (params, nothing) = (params.as_mut_ptr(), std::ptr::null_mut());
-            // SAFETY: the kernel has one parameter, a pointer to as many floats as there are threads; it is copied by the
-            // call.
-            unsafe { runtime.table().launch_kernel(self.kernel, 1, 1, 1, THREADS, 1, 1, 0, stream, params, nothing) }?;
+            // SAFETY: both kernels have one parameter, a pointer to as many floats as a block has threads; it is copied by
+            // the call.
+            unsafe { runtime.table().launch_kernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, params, nothing) }?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use tgemm_vendor::gpu::find::Part;
 use tgemm_vendor::gpu::rtc::Rtc;
 use tgemm_vendor::gpu::{Current, Dialect, Handle, Installation, Runtime, blaslt::BlasLt};
 
-use super::between::Between;
+use super::between::Spacer;
 use super::graphs::{self, Graphs, On};
 use super::survey::Surveyor;
 use super::watch::{self, Watch};
@@ -54,7 +54,7 @@ pub struct GpuContext {
     events: Vec<Handle>,
     graphs: Graphs,
     surveyor: Option<Mutex<Surveyor>>,
-    between: Option<Between>,
+    spacer: Option<Spacer>,
     watch: Watch,
 }
 
@@ -78,7 +78,7 @@ impl GpuContext {
         let described = device::describe(&runtime, ordinal).map_err(|e| why(e.to_string()))?;
         let stream = runtime.stream().map_err(|e| why(e.to_string()))?;
         let (libraries, mut absent) = open_libraries(dialect, &mut installation);
-        let (surveyor, between) = open_kernels(&runtime, ordinal, &mut installation, &mut absent).unzip();
+        let (surveyor, spacer) = open_kernels(&runtime, ordinal, &described, &mut installation, &mut absent).unzip();
         let watch = Watch::new(&runtime, ordinal);
         let mut environment = environment(&runtime, described, &libraries);
         if let Some(version) = watch.driver_version() {
@@ -94,7 +94,7 @@ impl GpuContext {
             events: Vec::new(),
             graphs: Graphs::default(),
             surveyor: surveyor.map(Mutex::new),
-            between,
+            spacer,
             watch,
         })
     }
@@ -157,15 +157,17 @@ pub(super) fn open_libraries(dialect: Dialect, installation: &mut Installation) 
 fn open_kernels(
     runtime: &Runtime,
     ordinal: u32,
+    device: &Device,
     installation: &mut Installation,
     absent: &mut Vec<(String, String)>,
-) -> Option<(Surveyor, Between)> {
+) -> Option<(Surveyor, Spacer)> {
     let dialect = runtime.dialect();
     let mut note = |why: String| absent.push((Part::Rtc.name(dialect).to_owned(), why));
     let made = Rtc::open(dialect, installation).map_err(|e| e.to_string()).and_then(|rtc| {
         let arch = device::compiler_arch(runtime, ordinal).map_err(|e| e.to_string())?;
         let surveyor = Surveyor::new(runtime, &rtc, &arch).map_err(|e| e.to_string())?;
-        Ok((surveyor, Between::new(runtime, &rtc, &arch).map_err(|e| e.to_string())?))
+        let spacer = Spacer::new(runtime, &rtc, &arch, device.compute_units).map_err(|e| e.to_string())?;
+        Ok((surveyor, spacer))
     });
     made.map_err(&mut note).ok()
 }
@@ -288,7 +290,7 @@ impl Context for GpuContext {
         self.resume()?;
         self.ensure_events(block.len() + 2)?;
         let before = self.watch.state();
-        let device = On { runtime: &self.runtime, stream: self.stream, between: self.between.as_ref() };
+        let device = On { runtime: &self.runtime, stream: self.stream, spacer: self.spacer.as_ref() };
         // SAFETY: the contract of this method.
         let times_us = unsafe { self.graphs.time(device, &self.events, block) }?;
         match watch::disturbance(&before, &self.watch.state()) {
@@ -301,7 +303,7 @@ impl Context for GpuContext {
 impl Drop for GpuContext {
     fn drop(&mut self) {
         let _ = self.synchronize();
-        self.graphs.clear(On { runtime: &self.runtime, stream: self.stream, between: None });
+        self.graphs.clear(On { runtime: &self.runtime, stream: self.stream, spacer: None });
         graphs::destroy_events(&self.runtime, &self.events);
         // SAFETY: the stream is ours, and everything on it has finished.
         let _ = unsafe { self.runtime.table().stream_destroy(self.stream) };

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tgemm_vendor::gpu::{CallError, Handle, Runtime};
 
-use super::between::{self, Between};
+use super::between::{Spacer, Spacing};
 use super::failed;
 use crate::{Arm, Error, Launch, Operands, Stream};
 
@@ -25,7 +25,7 @@ const GRAPHS_KEPT_MAX: usize = 1024;
 struct Key {
     turns: u64,
     launches: usize,
-    between: u32,
+    between: Spacing,
 }
 
 struct Kept {
@@ -38,8 +38,8 @@ struct Kept {
 #[derive(Default)]
 pub(super) struct Graphs {
     kept: HashMap<Key, Kept>,
-    /// So many kernels between launches, without the launches.
-    alone: Option<(u32, Handle)>,
+    /// What stands between launches, without the launches.
+    alone: Option<(Spacing, Handle)>,
     launches: usize,
     clock: u64,
 }
@@ -86,7 +86,7 @@ pub(super) struct On<'d> {
     /// A stream of this runtime's current device, used by nobody else.
     pub(super) stream: Handle,
     /// What stands between launches, where there is something to be had.
-    pub(super) between: Option<&'d Between>,
+    pub(super) spacer: Option<&'d Spacer>,
 }
 
 impl On<'_> {
@@ -120,23 +120,20 @@ impl On<'_> {
                 let turn = &arm.turns[at % arm.turns.len()];
                 // SAFETY: the contract of this method.
                 unsafe { turn.launch(Stream(self.stream)) }.map_err(|launch| refused(launch).to_string())?;
-                self.enqueue_between(self.kernels_between(arm))?;
+                self.enqueue_between(self.spacing(arm))?;
             }
             Ok(())
         })
     }
 
-    fn kernels_between(self, arm: &Arm<'_>) -> u32 {
-        match self.between {
-            Some(_) => arm.between.unwrap_or_else(|| between::usual(self.runtime.dialect())),
-            None => 0,
-        }
+    fn spacing(self, arm: &Arm<'_>) -> Spacing {
+        self.spacer.map_or_else(Spacing::default, |spacer| spacer.spacing(arm.between))
     }
 
-    fn enqueue_between(self, kernels: u32) -> Result<(), String> {
-        let Some(between) = self.between else { return Ok(()) };
-        // SAFETY: the stream is of the device that the kernel was made on.
-        unsafe { between.launch(self.runtime, self.stream, kernels) }.map_err(|error| error.to_string())
+    fn enqueue_between(self, spacing: Spacing) -> Result<(), String> {
+        let Some(spacer) = self.spacer else { return Ok(()) };
+        // SAFETY: the stream is of the device that the kernels were made on.
+        unsafe { spacer.launch(self.runtime, self.stream, spacing) }.map_err(|error| error.to_string())
     }
 
     /// Frees a graph that is used no more; a replay under way keeps what it needs.
@@ -151,7 +148,7 @@ impl On<'_> {
 /// # Safety
 /// As [`crate::Context::time`].
 pub(super) unsafe fn is_capturable(runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<bool, Error> {
-    let on = On { runtime, stream, between: None };
+    let on = On { runtime, stream, spacer: None };
     // SAFETY: the contract of this function.
     let captured = unsafe { on.capture_arm(arm, 1) }?;
     let Ok(exec) = captured else { return Ok(false) };
@@ -175,7 +172,7 @@ impl Graphs {
         }
         let launches = launches_of(turns, calls);
         let hash = hash_of(arm.turns.iter().map(|turn| (turn.id, &turn.io)));
-        let key = Key { turns: hash, launches, between: on.kernels_between(arm) };
+        let key = Key { turns: hash, launches, between: on.spacing(arm) };
         self.clock += 1;
         let exec = match self.kept.get_mut(&key) {
             Some(kept) => {
@@ -198,21 +195,21 @@ impl Graphs {
 
     /// A graph of nothing but what stands between [`LAUNCHES_MIN`] launches; `None` where nothing does.
     fn ready_between(&mut self, on: On<'_>, block: &[Arm<'_>]) -> Result<Option<Handle>, Error> {
-        let kernels = block.iter().map(|arm| on.kernels_between(arm)).max().unwrap_or(0);
-        if kernels == 0 {
+        let spacing = block.first().map_or_else(Spacing::default, |arm| on.spacing(arm));
+        if spacing.kernels == 0 {
             return Ok(None);
         }
         match self.alone {
-            Some((count, exec)) if count == kernels => Ok(Some(exec)),
+            Some((known, exec)) if known == spacing => Ok(Some(exec)),
             other => {
                 if let Some((_, exec)) = other {
                     on.destroy(exec);
                 }
                 self.alone = None;
-                let captured = on.capture(|| (0..LAUNCHES_MIN).try_for_each(|_| on.enqueue_between(kernels)))?;
+                let captured = on.capture(|| (0..LAUNCHES_MIN).try_for_each(|_| on.enqueue_between(spacing)))?;
                 let exec =
                     captured.map_err(|reason| Error::Failed { call: "capture what stands between".into(), reason })?;
-                self.alone = Some((kernels, exec));
+                self.alone = Some((spacing, exec));
                 Ok(Some(exec))
             }
         }

@@ -22,7 +22,7 @@ use super::reference::Reference;
 use super::rotation;
 use super::set::OperandSet;
 use super::zone::Zone;
-use crate::{Arm, Context, Error, Mode, Operands, Prepared, Turn};
+use crate::{Arm, Between, Context, Error, Mode, Operands, Prepared, Turn};
 
 /// Most candidates loaded at once.
 pub const CANDIDATES_MAX: usize = 4096;
@@ -47,7 +47,7 @@ pub struct BenchOptions {
     /// Bytes of weights and outputs that a rotation passes through; 0 for three times the last-level cache.
     pub rotation_bytes: u64,
     /// See [`Arm::between`].
-    pub between: Option<u32>,
+    pub between: Between,
     /// Most device memory for operands, packed forms and workspace; `None` for 90 % of what is available.
     pub memory_bytes_max: Option<u64>,
 }
@@ -92,7 +92,7 @@ pub struct Bench {
     memory_bytes_max: Option<u64>,
     planned: usize,
     copies: usize,
-    between: Option<u32>,
+    between: Between,
     /// That activations lie in once something is timed in rotation.
     places: usize,
     position: usize,

@@ -11,12 +11,14 @@
 //! | [`scan`] | one pass over a device's output: unwritten, not finite, out of bounds, bitwise digest, sampled cells |
 //! | [`rotation`] | how many operand sets it takes to pass the last-level cache (pure arithmetic) |
 //! | [`bench`](mod@bench) | [`Bench`]: one problem on one context, candidates loaded, verified and timed |
+//! | [`mix`](mod@mix) | [`Mix`]: several problems timed together, each launch after another's |
 
 pub mod bench;
 pub mod data;
 pub mod float;
 pub mod gate;
 pub mod layout;
+pub mod mix;
 mod packs;
 pub mod reference;
 pub(crate) mod rng;
@@ -30,6 +32,7 @@ mod zone;
 
 pub use bench::{Bench, BenchOptions, BlockEntry, Loaded};
 pub use gate::{Gate, no_worse_than_baseline};
+pub use mix::{Mix, MixEntry};
 pub use reference::Reference;
 pub use verify::Verified;
 

@@ -111,6 +111,9 @@ pub struct SolutionScript {
     /// Relative change of the time from one timed block to the next.
     #[serde(default)]
     pub drift: f64,
+    /// Microseconds more where a launch comes after another problem's.
+    #[serde(default)]
+    pub mixed_us: f64,
     /// The API call that it is the baseline of.
     #[serde(default)]
     pub baseline: Option<String>,
@@ -371,6 +374,9 @@ impl SolutionScript {
         }
         if !(0.0..=1.0).contains(&self.noise) || !(-0.5..=0.5).contains(&self.drift) {
             return Err("noise must be between 0 and 1, drift between -0.5 and 0.5".into());
+        }
+        if !(self.mixed_us >= 0.0 && self.mixed_us.is_finite()) {
+            return Err("mixed_us must be 0 or more".into());
         }
         if self.weight_form()? == WeightForm::Preshuffled {
             return Err("weight_form must be plain or prepacked".into());

@@ -20,7 +20,7 @@ use crate::race::Rules;
 use crate::report::progress::Progress;
 use crate::report::{self, table};
 use crate::sweep::{BenchSettings, Settings};
-use tgemm_kernels::Effort;
+use tgemm_kernels::{Between, Effort};
 
 /// What `tune demo` takes.
 #[derive(Debug, clap::Args)]
@@ -133,7 +133,12 @@ fn sweep(args: &Args, model: &Model, recorded: &[Recorded], folder: &Folder) -> 
     let settings = Settings {
         device: "cpu".into(),
         // As deployed: a step walks through all of the model's weights, so that is what a solution finds in the cache.
-        bench: BenchSettings { effort: Effort::Balanced, seed: 1, rotation_bytes: weights, between: None },
+        bench: BenchSettings {
+            effort: Effort::Balanced,
+            seed: 1,
+            rotation_bytes: weights,
+            between: Between::default(),
+        },
         constraints: Constraints::default(),
         rules: Rules::default(),
         budget: Some(args.budget.unwrap_or(default_budget)),

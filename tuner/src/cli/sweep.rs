@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use tgemm_db::format::tuned;
 use tgemm_db::store::{RunInfo, Store};
 use tgemm_db::{Recorded, Via, cost, key};
-use tgemm_kernels::Effort;
+use tgemm_kernels::{Between, Effort};
 
 use super::input::{self, ConstraintArgs, Selection};
 use super::{Exit, Failure};
@@ -61,6 +61,9 @@ pub struct Args {
     /// launches follow one another. Default: 4 on CUDA, 0 on HIP, where nobody has measured what it does
     #[arg(long, value_name = "KERNELS", value_parser = clap::value_parser!(u32).range(..=64))]
     pub between: Option<u32>,
+    /// The first of those kernels has much code, so that products do not find their own in the first instruction cache
+    #[arg(long)]
+    pub cold_code: bool,
     /// How long the launches of one sample take, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 4.0, value_parser = sample_ms)]
     pub sample: f64,
@@ -189,7 +192,7 @@ fn settings(args: &Args) -> Settings {
             effort: args.effort.into(),
             seed: args.seed,
             rotation_bytes: args.rotate.unwrap_or(0),
-            between: args.between,
+            between: Between { kernels: args.between, cold_code: args.cold_code },
         },
         constraints: args.constraints.constraints(),
         rules: Rules { min_gain: args.min_gain / 100.0, ..Rules::default() },
@@ -214,7 +217,7 @@ pub fn sweep_into(
         command_line: command.join(" "),
         options: serde_json::json!({
             "device": settings.device, "seed": settings.bench.seed, "rotation_bytes": settings.bench.rotation_bytes,
-            "between": settings.bench.between,
+            "between": settings.bench.between.kernels, "cold_code": settings.bench.between.cold_code,
             "min_gain": settings.rules.min_gain, "sample_us": settings.sample_us,
             "budget_s": settings.budget.map(|b| b.as_secs_f64()), "constraints": settings.constraints,
         }),

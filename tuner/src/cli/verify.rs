@@ -1,5 +1,6 @@
 //! `tune verify`: a second look at the choices of a database.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,14 @@ use tgemm_db::choice::Ratio;
 use tgemm_db::format::tuned;
 use tgemm_db::store::Store;
 use tgemm_db::{Choice, Constraints, Recorded, Verdict, key};
-use tgemm_kernels::Effort;
+use tgemm_kernels::{Between, Effort};
 
 use super::input::{self, ConstraintArgs};
 use super::{Exit, Failure};
 use crate::filter::Filter;
 use crate::race::Rules;
 use crate::report::{self, ratio, table};
+use crate::sweep::mix::Mixed;
 use crate::sweep::review::{self, Review, Reviewer, SLOWER_MAX};
 use crate::sweep::{BenchSettings, Halt, Settings};
 use crate::worker::Interrupt;
@@ -45,6 +47,11 @@ pub struct Args {
     /// over all, with an interval of what changes from one process to the next, and `--csv` writes that
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub processes: u32,
+    /// Time the problems of each M together besides, each launch after another problem's as in an engine's step. Ratios are
+    /// then of what a choice saves there. Each process has another order of problems, and on CUDA every other one fills the
+    /// first instruction cache between launches
+    #[arg(long)]
+    pub mix: bool,
     /// How long one sample takes, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 4.0, value_parser = super::sweep::sample_ms)]
     pub sample: f64,
@@ -73,7 +80,7 @@ pub(super) fn settings(
 ) -> Settings {
     Settings {
         device: device.into(),
-        bench: BenchSettings { effort: Effort::Minimal, seed, rotation_bytes: 0, between: None },
+        bench: BenchSettings { effort: Effort::Minimal, seed, rotation_bytes: 0, between: Between::default() },
         constraints,
         rules: Rules::default(),
         budget,
@@ -89,9 +96,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let filter = args.filter.as_deref().map(Filter::parse).transpose().context("--where")?;
     let interrupt = input::catch_interrupt()?;
     let end = args.budget.map(|budget| Instant::now() + budget);
-    // Each process has operands of its own.
-    let looks: Vec<Settings> =
-        (0..u64::from(args.processes)).map(|at| settings_of(args, args.seed.wrapping_add(at))).collect();
+    let looks: Vec<Settings> = (0..args.processes).map(|at| settings_of(args, at)).collect();
     let mut reviewer = Reviewer::open(&looks[0], end, &interrupt).map_err(Failure::device)?;
     let is_here = |choice: &Choice| choice.device.difference(&reviewer.environment().device).is_none();
     let wanted = |choice: &Choice| filter.as_ref().is_none_or(|f| f.matches(&Recorded::bare(choice.problem)));
@@ -102,27 +107,34 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     choices.truncate(args.limit.unwrap_or(usize::MAX));
     let mut reviews: Vec<Vec<Review>> = vec![Vec::new(); choices.len()];
     // Of one look each is told at once; of several, what they come to.
-    let tell_now =
-        |choice: &Choice, review: &Review| if looks.len() == 1 { show(args, choice, review) } else { Ok(()) };
-    let mut is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt, tell_now)?;
-    for settings in &looks[1..] {
-        if is_whole {
+    let is_told_at_once = looks.len() == 1 && !args.mix;
+    let tell_now = |choice: &Choice, review: &Review| if is_told_at_once { show(args, choice, review) } else { Ok(()) };
+    let mut mixes = Vec::new();
+    let mut is_whole = true;
+    for (at, settings) in looks.iter().enumerate() {
+        if at > 0 {
             drop(reviewer);
             reviewer = Reviewer::open(settings, end, &interrupt).map_err(Failure::device)?;
-            is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt, tell_now)?;
+        }
+        is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt, tell_now)?
+            && (!args.mix || look_together(&mut reviewer, &choices, &mut reviews, &mut mixes)?);
+        if !is_whole {
+            break;
         }
     }
     let mut found = Vec::new();
     let mut kept = Vec::new();
     for (choice, seen) in choices.iter().zip(&reviews) {
-        if let Some(review) = review::agreed(choice, seen) {
-            if looks.len() > 1 {
+        // What a sweep found was found alone.
+        if let Some(review) = review::agreed((!args.mix).then_some(choice.ratio), seen) {
+            if !is_told_at_once {
                 show(args, choice, &review)?;
             }
-            kept.extend(as_it_came_out(choice, &review, seen.len()));
+            kept.extend(as_it_came_out(choice, &review, !is_told_at_once));
             found.push(review);
         }
     }
+    show_mixes(args, &mixes)?;
     if let Some(path) = &args.csv {
         kept.sort_by_key(|choice: &Choice| choice.problem);
         tuned::write(path, &kept).context("--csv")?;
@@ -140,8 +152,13 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     })
 }
 
-fn settings_of(args: &Args, seed: u64) -> Settings {
-    settings(&args.device, args.constraints.constraints(), args.budget, args.sample, seed)
+/// The settings of one of several processes. Each has operands of its own. How much of its code a product finds in the
+/// instruction caches is the engine's doing, and not known: with `--mix` every other process has cold code.
+fn settings_of(args: &Args, at: u32) -> Settings {
+    let seed = args.seed.wrapping_add(at.into());
+    let mut settings = settings(&args.device, args.constraints.constraints(), args.budget, args.sample, seed);
+    settings.bench.between.cold_code = args.mix && at % 2 == 1;
+    settings
 }
 
 /// Looks at each of `choices` once more. Was all of it done?
@@ -168,10 +185,74 @@ fn look(
     Ok(true)
 }
 
-/// What is to be served after this review of so many looks; `None` where nothing was compared.
-fn as_it_came_out(choice: &Choice, review: &Review, looks: usize) -> Option<Choice> {
+/// Times those of `choices` together that run together, and puts what they save so in place of what they save alone. Was all of
+/// it done?
+fn look_together(
+    reviewer: &mut Reviewer<'_>,
+    choices: &[Choice],
+    reviews: &mut [Vec<Review>],
+    mixes: &mut Vec<Mixed>,
+) -> Result<bool, Failure> {
+    let holds = |at: usize| matches!(reviews[at].last(), Some(Review::Holds(_)));
+    let results = match reviewer.mix(choices, holds) {
+        Ok(results) => results,
+        Err(Halt::BudgetOver | Halt::Interrupted) => return Ok(false),
+        Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
+    };
+    for result in results {
+        match result {
+            Ok(mixed) => {
+                for &(at, ratio) in &mixed.ratios {
+                    if let Some(last) = reviews[at].last_mut() {
+                        *last = Review::of(ratio);
+                    }
+                }
+                mixes.push(mixed);
+            }
+            Err(why) => eprintln!("tune: {why}; its choices are judged alone"),
+        }
+    }
+    Ok(true)
+}
+
+/// Says of each M what its mixes, one a process, came to.
+fn show_mixes(args: &Args, mixes: &[Mixed]) -> Result<(), Failure> {
+    let mut by_m: BTreeMap<u32, Vec<&Mixed>> = BTreeMap::new();
+    for mixed in mixes {
+        by_m.entry(mixed.m).or_default().push(mixed);
+    }
+    for (m, mixes) in by_m {
+        let ratios: Vec<f64> = mixes.iter().map(|mixed| mixed.ratio.estimate).collect();
+        let mut rounds_us: Vec<f64> = mixes.iter().map(|mixed| mixed.baselines_us).collect();
+        let (Some(first), Some(over_all), Some(round_us)) =
+            (mixes.first(), crate::stats::over_processes(&ratios), tgemm_db::outcome::median(&mut rounds_us))
+        else {
+            continue;
+        };
+        let over_all = if mixes.len() == 1 { first.ratio } else { over_all };
+        let text = if args.json {
+            let value = serde_json::json!({ "mix": {
+                "m": m, "problems": first.problems, "launches": first.launches, "baselines_us": round_us,
+                "ratio": over_all, "processes": mixes.len(),
+            } });
+            format!("{value}\n")
+        } else {
+            let Mixed { problems, launches, .. } = first;
+            let (us, ratio) = (report::time_us(round_us), ratio(&over_all));
+            format!(
+                "M = {m}: {launches} launches of {problems} problems in turn, {us} us by baselines; with choices {ratio}\n"
+            )
+        };
+        report::write_stdout(&text).context("cannot write results")?;
+    }
+    Ok(())
+}
+
+/// What is to be served after this review; `None` where nothing was compared. Was its ratio found in another way than by one
+/// look?
+fn as_it_came_out(choice: &Choice, review: &Review, is_new_ratio: bool) -> Option<Choice> {
     match review {
-        Review::Holds(ratio) if looks > 1 => Some(Choice { ratio: *ratio, ..choice.clone() }),
+        Review::Holds(ratio) if is_new_ratio => Some(Choice { ratio: *ratio, ..choice.clone() }),
         Review::Baseline | Review::Holds(_) => Some(choice.clone()),
         Review::NoBaseline => None,
         Review::Slower(_) | Review::Refused(_) => {

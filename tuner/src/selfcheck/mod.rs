@@ -171,8 +171,12 @@ impl Check<'_> {
 
     /// The device's environment, by a worker of its own.
     fn open(&mut self) -> Result<Environment, Halt> {
-        let settings =
-            BenchSettings { effort: tgemm_kernels::Effort::Minimal, seed: 1, rotation_bytes: 1, between: Some(0) };
+        let settings = BenchSettings {
+            effort: tgemm_kernels::Effort::Minimal,
+            seed: 1,
+            rotation_bytes: 1,
+            between: tgemm_kernels::Between { kernels: Some(0), ..tgemm_kernels::Between::default() },
+        };
         let mut session = Session::new(&self.options.device, settings, 1000.0, self.interrupt.clone());
         let (environment, absent) = session.open()?;
         let clean = self.redactor.environment(&environment);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::{Build, Problem, Recorded, Solution, Trial, key};
-use tgemm_kernels::{Ask, Effort};
+use tgemm_kernels::{Ask, Between, Effort};
 
 use crate::sweep::{BenchSettings, Halt, Session};
 use crate::worker::{Candidate, Interrupt};
@@ -87,7 +87,12 @@ impl Asking<'_> {
     fn session(&self, effort: Effort) -> Session {
         // Nothing here is timed for a choice: one set of operands, short samples.
         const SAMPLE_US: f64 = 1000.0;
-        let settings = BenchSettings { effort, seed: 1, rotation_bytes: 1, between: Some(0) };
+        let settings = BenchSettings {
+            effort,
+            seed: 1,
+            rotation_bytes: 1,
+            between: Between { kernels: Some(0), ..Between::default() },
+        };
         let mut session = Session::new(self.device, settings, SAMPLE_US, self.interrupt.clone());
         session.set_deadline(Some(self.until + Duration::from_secs(1)));
         session

@@ -5,6 +5,7 @@ pub mod contest;
 mod disturbances;
 mod lane;
 mod look;
+pub mod mix;
 mod patience;
 pub mod review;
 pub mod session;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tgemm_db::{Device, Problem, Vendor, cost};
 use tgemm_kernels::measure::rotation;
 
+use super::mix::LAUNCHES_MAX as MIX_LAUNCHES_MAX;
 use crate::worker::Request;
 
 /// Rates no working solution falls below: they turn a problem's cost into the time after which it counts as hung.
@@ -22,8 +23,8 @@ const OPEN_MAX: Duration = Duration::from_secs(60);
 
 /// What a request is about.
 pub(super) struct Here<'a> {
-    /// The problem in hand.
-    pub problem: Option<&'a Problem>,
+    /// The problem in hand, or those of a mix.
+    pub problems: &'a [Problem],
     /// The device, once it is open.
     pub device: Option<&'a Device>,
     /// Bytes that are rotated over; 0 for several times the last-level cache.
@@ -38,19 +39,26 @@ impl Here<'_> {
         if let Request::Open { .. } = request {
             return OPEN_MAX;
         }
-        let Some(problem) = self.problem else { return PATIENCE };
-        let seconds = cost::flops(problem) / SLOWEST_FLOPS_PER_S + cost::bytes(problem) as f64 / SLOWEST_BYTES_PER_S;
-        let once = PATIENCE + Duration::from_secs_f64(seconds);
+        let seconds =
+            |problem| cost::flops(problem) / SLOWEST_FLOPS_PER_S + cost::bytes(problem) as f64 / SLOWEST_BYTES_PER_S;
+        let once = PATIENCE + Duration::from_secs_f64(self.problems.iter().map(seconds).sum());
         match request {
-            // The first one makes the rotation.
-            Request::Measure { block } => {
-                let samples = block.len() as f64 * self.sample_us * 20.0 / 1e6;
-                once + Duration::from_secs_f64(samples + self.rotation_seconds(problem))
-            }
+            Request::Measure { block } => once + self.block_max(block.len()),
+            // Every launch of a round is paid for alone.
+            Request::MeasureMix { block } => once * MIX_LAUNCHES_MAX + self.block_max(block.len()),
             Request::Problem { .. } | Request::Refresh { .. } => once * 3,
+            Request::Mix { .. } if self.is_gpu() => once * 3 + CODE_MAX * self.problems.len().max(1) as u32,
+            Request::Mix { .. } => once * 3,
             Request::Load { .. } | Request::Verify { .. } if self.is_gpu() => once + CODE_MAX,
             _ => once,
         }
+    }
+
+    /// How long so many entries may take to be timed; the first block makes the rotation.
+    fn block_max(&self, entries: usize) -> Duration {
+        let samples = entries as f64 * self.sample_us * 20.0 / 1e6;
+        let rotations: f64 = self.problems.iter().map(|problem| self.rotation_seconds(problem)).sum();
+        Duration::from_secs_f64(samples + rotations)
     }
 
     fn is_gpu(&self) -> bool {
@@ -79,8 +87,8 @@ mod tests {
         let large: Problem = Site::linear(65536, 8192, DType::Bf16).at(8192).into();
         let device = |vendor, cache| Device { last_level_cache_bytes: cache, ..Device::named(vendor, "x", 1) };
         let (cpu, gpu) = (device(Vendor::Cpu, 32 << 20), device(Vendor::Amd, 256 << 20));
-        let limit = |problem, device, request: &Request| {
-            Here { problem: Some(problem), device: Some(device), rotation_bytes: 0, sample_us: 1000.0 }.limit(request)
+        let limit = |problem: &Problem, device, request: &Request| {
+            Here { problems: &[*problem], device: Some(device), rotation_bytes: 0, sample_us: 1000.0 }.limit(request)
         };
         let verify = Request::Verify { id: 0, enough_us: None };
         let measure = Request::Measure { block: vec![Entry { id: 0, calls: 1 }] };

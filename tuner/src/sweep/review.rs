@@ -11,6 +11,7 @@ use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::{Choice, Environment, Recorded, Verdict};
 
 use super::contest::{self, Contest, Terms};
+use super::mix::{self, Mixed};
 use super::session::{Halt, Session};
 use super::{Settings, SweepError};
 use crate::plan::{self, Item};
@@ -36,11 +37,11 @@ pub enum Review {
     NoBaseline,
 }
 
-/// What looks at `choice`, each in a process of its own, come to; `None` of no look.
+/// What looks at a choice, each in a process of its own, come to; `None` of no look.
 ///
-/// It holds if it does in all of them. Its ratio is then the median over those processes and the one that made it, with the 95 %
-/// interval of six or more, and the range of fewer: what a process knows of its own figure says nothing of the next.
-pub fn agreed(choice: &Choice, looks: &[Review]) -> Option<Review> {
+/// It holds if it does in all of them. Its ratio is then [over those processes](stats::over_processes) and the one that made
+/// it, whose was `stored`, if that was found in the same way: what a process knows of its own figure says nothing of the next.
+pub fn agreed(stored: Option<Ratio>, looks: &[Review]) -> Option<Review> {
     if let [only] = looks {
         return Some(only.clone());
     }
@@ -51,15 +52,16 @@ pub fn agreed(choice: &Choice, looks: &[Review]) -> Option<Review> {
     }
     let seen =
         looks.iter().filter_map(|look| if let Review::Holds(ratio) = look { Some(ratio.estimate) } else { None });
-    let logs: Vec<f64> = std::iter::once(choice.ratio.estimate).chain(seen).map(f64::ln).collect();
-    let range = || {
-        let end = |of: fn(f64, f64) -> f64| logs.iter().copied().reduce(of).map(f64::exp);
-        Some(Ratio { estimate: stats::ratio_estimate(&logs)?, low: end(f64::min)?, high: end(f64::max)? })
-    };
-    Some(stats::paired_ratio(&logs, 0.95).or_else(range).map_or_else(|| worst.clone(), Review::Holds))
+    let ratios: Vec<f64> = stored.iter().map(|ratio| ratio.estimate).chain(seen).collect();
+    Some(stats::over_processes(&ratios).map_or_else(|| worst.clone(), Review::Holds))
 }
 
 impl Review {
+    /// What a ratio says.
+    pub fn of(ratio: Ratio) -> Review {
+        if ratio.estimate > SLOWER_MAX { Review::Slower(ratio) } else { Review::Holds(ratio) }
+    }
+
     /// The more, the less can be said for the choice.
     fn badness(&self) -> f64 {
         match self {
@@ -160,11 +162,21 @@ impl<'a> Reviewer<'a> {
         if own.outcome.kind != OutcomeKind::Ok {
             return Ok(Review::Refused(format!("{}: {}", own.outcome.kind, own.outcome.detail)));
         }
-        Ok(match contest.against_baseline {
-            None => Review::NoBaseline,
-            Some(ratio) if ratio.estimate > SLOWER_MAX => Review::Slower(ratio),
-            Some(ratio) => Review::Holds(ratio),
-        })
+        Ok(contest.against_baseline.map_or(Review::NoBaseline, Review::of))
+    }
+
+    /// Times those of `choices` together that an engine's step runs together; `holds` says of which choices the ratio is
+    /// wanted. An inner error says why a mix could not be timed.
+    ///
+    /// # Errors
+    /// What ends the whole review.
+    pub fn mix(
+        &mut self,
+        choices: &[Choice],
+        holds: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Result<Mixed, String>>, Halt> {
+        let groups = mix::groups(choices, &self.environment, holds);
+        groups.iter().map(|group| mix::run(&mut self.session, self.settings, self.end, group)).collect()
     }
 
     /// Races `copies` copies of the baseline of `row`'s problem against it, and adds what came of it to `noise`.
@@ -194,13 +206,9 @@ impl<'a> Reviewer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tgemm_db::{Build, DType, Device, Site, Solution, Vendor};
 
-    fn choice(estimate: f64) -> Choice {
-        let solution = Solution::bare(Build::unknown("gemm"), 1, "");
-        let problem = Site::linear(16, 32, DType::F32).at(1).into();
-        let ratio = Ratio { estimate, low: estimate, high: estimate };
-        Choice { ratio, ..Choice::uncompared(problem, Device::named(Vendor::Cpu, "x", 1), solution, 1.0) }
+    fn stored(estimate: f64) -> Option<Ratio> {
+        Some(Ratio { estimate, low: estimate, high: estimate })
     }
 
     fn holds(estimate: f64) -> Review {
@@ -209,17 +217,19 @@ mod tests {
 
     #[test]
     fn one_process_is_taken_at_its_word() {
-        assert_eq!(agreed(&choice(0.9), &[holds(0.95)]), Some(holds(0.95)));
-        assert_eq!(agreed(&choice(0.9), &[]), None);
+        assert_eq!(agreed(stored(0.9), &[holds(0.95)]), Some(holds(0.95)));
+        assert_eq!(agreed(stored(0.9), &[]), None);
     }
 
     #[test]
     fn several_processes_give_what_changes_from_one_to_the_next() {
-        let Some(Review::Holds(ratio)) = agreed(&choice(0.90), &[holds(0.94), holds(0.98)]) else { panic!("it holds") };
+        let Some(Review::Holds(ratio)) = agreed(stored(0.90), &[holds(0.94), holds(0.98)]) else { panic!("it holds") };
         assert!((ratio.estimate - 0.94).abs() < 0.001, "{ratio:?}");
         assert!((ratio.low - 0.90).abs() < 1e-9 && (ratio.high - 0.98).abs() < 1e-9, "their range: {ratio:?}");
+        let Some(Review::Holds(these)) = agreed(None, &[holds(0.94), holds(0.98)]) else { panic!("it holds") };
+        assert!((these.low - 0.94).abs() < 1e-9 && (these.high - 0.98).abs() < 1e-9, "of these alone: {these:?}");
         let many: Vec<Review> = (0..9).map(|at| holds(0.90 + 0.01 * f64::from(at))).collect();
-        let Some(Review::Holds(ratio)) = agreed(&choice(0.94), &many) else { panic!("it holds") };
+        let Some(Review::Holds(ratio)) = agreed(stored(0.94), &many) else { panic!("it holds") };
         assert!((ratio.estimate - 0.94).abs() < 0.001, "{ratio:?}");
         assert!(0.90 < ratio.low && ratio.high < 0.98, "an interval, not the range: {ratio:?}");
     }
@@ -228,9 +238,9 @@ mod tests {
     fn one_bad_look_is_enough() {
         let slower = Review::Slower(Ratio { estimate: 1.05, low: 1.04, high: 1.06 });
         let refused = Review::Refused("wrong".into());
-        assert_eq!(agreed(&choice(0.9), &[holds(0.9), slower.clone(), holds(0.8)]), Some(slower.clone()));
-        assert_eq!(agreed(&choice(0.9), &[slower, refused.clone(), holds(0.9)]), Some(refused));
-        assert_eq!(agreed(&choice(1.0), &[Review::Baseline, Review::Baseline]), Some(Review::Baseline));
-        assert_eq!(agreed(&choice(0.9), &[holds(0.9), Review::NoBaseline]), Some(Review::NoBaseline));
+        assert_eq!(agreed(stored(0.9), &[holds(0.9), slower.clone(), holds(0.8)]), Some(slower.clone()));
+        assert_eq!(agreed(stored(0.9), &[slower, refused.clone(), holds(0.9)]), Some(refused));
+        assert_eq!(agreed(stored(1.0), &[Review::Baseline, Review::Baseline]), Some(Review::Baseline));
+        assert_eq!(agreed(stored(0.9), &[holds(0.9), Review::NoBaseline]), Some(Review::NoBaseline));
     }
 }

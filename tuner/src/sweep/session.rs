@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tgemm_db::outcome::{ErrorFigures, Outcome, OutcomeKind};
 use tgemm_db::{Environment, Problem, Solution};
-use tgemm_kernels::{Ask, Effort};
+use tgemm_kernels::{Ask, Between, Effort};
 
 use super::builds::FileVar;
 use super::disturbances::Disturbances;
@@ -24,8 +24,8 @@ pub struct BenchSettings {
     pub seed: u64,
     /// Bytes to rotate over; 0 is three times the last-level cache.
     pub rotation_bytes: u64,
-    /// On a GPU: other kernels between two launches; `None` for as many as its kind usually has.
-    pub between: Option<u32>,
+    /// What stands between two launches.
+    pub between: Between,
 }
 
 /// Why the session cannot go on with what it was asked.
@@ -377,11 +377,33 @@ impl Session {
         (self.sample_us / expected_us.max(0.01)).ceil().clamp(1.0, CALLS_MAX) as u32
     }
 
-    /// Sends a request within its limit and the budget's end. Inner error: the worker is dead.
+    /// A request about several problems at once. What was set up for one is forgotten; a dead worker is an error here.
+    pub(super) fn ask_about(&mut self, problems: &[Problem], request: &Request) -> Result<Result<Reply, Loss>, Halt> {
+        self.problem = None;
+        self.candidates.clear();
+        self.loaded.clear();
+        self.ensure_worker()?;
+        self.ask_within(problems, request)
+    }
+
+    /// Notes that figures were to be had, or waits because `why` spoilt them.
+    pub(super) fn note_disturbance(&mut self, why: Option<String>) {
+        match why {
+            Some(why) => self.disturbances.wait_for_calm(why),
+            None => self.disturbances.calm(),
+        }
+    }
+
     fn ask(&mut self, request: &Request) -> Result<Result<Reply, Loss>, Halt> {
+        let problem = self.problem;
+        self.ask_within(problem.as_slice(), request)
+    }
+
+    /// Sends a request within its limit and the budget's end. Inner error: the worker is dead.
+    fn ask_within(&mut self, problems: &[Problem], request: &Request) -> Result<Result<Reply, Loss>, Halt> {
         let Some(worker) = self.worker.take() else { return Ok(Err(Loss::Died("no worker".into()))) };
         let here = Here {
-            problem: self.problem.as_ref(),
+            problems,
             device: self.environment.as_ref().map(|environment| &environment.device),
             rotation_bytes: self.settings.rotation_bytes,
             sample_us: self.sample_us,

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use tgemm_db::Problem;
 use tgemm_db::outcome::{Outcome, OutcomeKind};
-use tgemm_kernels::measure::{Bench, BenchOptions, BlockEntry, Verified};
-use tgemm_kernels::{Ask, Context, Effort, Error, Mode};
+use tgemm_db::{Problem, Solution};
+use tgemm_kernels::measure::{self, Bench, BenchOptions, BlockEntry, Mix, Verified};
+use tgemm_kernels::{Ask, Context, Effort, Error, Mode, Prepared};
 
-use super::wire::{self, Candidate, Reply, Request};
+use super::wire::{self, Candidate, MixEntry, MixPart, Reply, Request};
 use crate::device;
 
 /// Freed buffers are kept up to this part of the host's memory (one quarter).
@@ -22,6 +22,7 @@ struct Served {
     problem: Option<Problem>,
     ask: Ask,
     bench: Option<Bench>,
+    mix: Option<Mix>,
 }
 
 /// Answers requests until the parent closes the socket.
@@ -72,6 +73,16 @@ impl Served {
                 let context = self.context.as_ref().ok_or_else(nothing_open)?;
                 Ok(Reply::Ready { candidates: baselines(context.as_ref(), &problem, &asks) })
             }
+            Request::Mix { parts, seed, rotation_bytes, between } => {
+                let options = BenchOptions { seed, rotation_bytes, between, ..BenchOptions::default() };
+                self.turn_to_mix(&parts, &options)
+            }
+            Request::MeasureMix { block } => {
+                let (Some(context), Some(mix)) = (&mut self.context, &mut self.mix) else { return Err(nothing_open()) };
+                let entry = |MixEntry { ids, rounds }| measure::MixEntry { ids, rounds };
+                let block: Vec<measure::MixEntry> = block.into_iter().map(entry).collect();
+                measured(mix.measure(context.as_mut(), &block))
+            }
             request => {
                 let (Some(context), Some(problem), Some(bench)) = (&mut self.context, &self.problem, &mut self.bench)
                 else {
@@ -98,12 +109,49 @@ impl Served {
     ) -> Result<Reply, Error> {
         let context = self.context.as_mut().ok_or_else(nothing_open)?;
         // The former problem's memory goes before the new one's is taken.
-        self.bench = None;
+        (self.bench, self.mix) = (None, None);
         self.ask = for_all(asks);
         let candidates = offers(context.as_ref(), problem, asks, effort);
         self.bench = Some(Bench::new(context.as_mut(), problem, &options)?);
         self.problem = Some(*problem);
         Ok(Reply::Ready { candidates })
+    }
+
+    fn turn_to_mix(&mut self, parts: &[MixPart], options: &BenchOptions) -> Result<Reply, Error> {
+        let context = self.context.as_ref().ok_or_else(nothing_open)?;
+        (self.bench, self.mix) = (None, None);
+        let problems: Vec<(Problem, u32)> = parts.iter().map(|part| (part.problem, part.launches)).collect();
+        let mut mix = Mix::new(context.as_ref(), &problems, options)?;
+        let mut ids = Vec::with_capacity(parts.len());
+        for (at, part) in parts.iter().enumerate() {
+            let load = |solution: &Solution| {
+                let prepared = prepare(context.as_ref(), &part.problem, solution)?;
+                Ok(mix.load(context.as_ref(), at, prepared)?.id)
+            };
+            ids.push(part.solutions.iter().map(load).collect::<Result<_, Error>>()?);
+        }
+        self.mix = Some(mix);
+        Ok(Reply::Mixed { ids })
+    }
+}
+
+/// Several libraries may share a name (a routine, and an adapter over it): the one that takes `solution` is meant.
+fn prepare(context: &dyn Context, problem: &Problem, solution: &Solution) -> Result<Box<dyn Prepared>, Error> {
+    let mut refusal = Error::unsupported(format!("no library '{}' here", solution.library()));
+    for library in context.libraries().iter().filter(|l| l.build().library == solution.library()) {
+        match library.prepare(problem, solution) {
+            Ok(ready) => return Ok(ready),
+            Err(e) => refusal = e,
+        }
+    }
+    Err(refusal)
+}
+
+fn measured(times_us: Result<Vec<f64>, Error>) -> Result<Reply, Error> {
+    match times_us {
+        Ok(times_us) => Ok(Reply::Measured { times_us }),
+        Err(Error::Disturbed(why)) => Ok(Reply::Disturbed { why }),
+        Err(error) => Err(error),
     }
 }
 
@@ -153,19 +201,8 @@ fn at_bench(
             Ok(Reply::Neighbours { solutions: near.concat() })
         }
         Request::Load { solution } => {
-            // Several libraries may share a name (a routine, and an adapter over it): the one that takes it is meant.
-            let mut refusal = Error::unsupported(format!("no library '{}' here", solution.library()));
-            let mut prepared = None;
-            for library in context.libraries().iter().filter(|l| l.build().library == solution.library()) {
-                match library.prepare(problem, &solution) {
-                    Ok(ready) => {
-                        prepared = Some(ready);
-                        break;
-                    }
-                    Err(e) => refusal = e,
-                }
-            }
-            let loaded = bench.load(context, prepared.ok_or(refusal)?)?;
+            let prepared = prepare(context, problem, &solution)?;
+            let loaded = bench.load(context, prepared)?;
             Ok(Reply::Loaded { id: loaded.id, ran: loaded.ran, pack_us: loaded.pack_us })
         }
         Request::Verify { id, enough_us } => {
@@ -175,11 +212,7 @@ fn at_bench(
         }
         Request::Measure { block } => {
             let block: Vec<BlockEntry> = block.iter().map(|e| BlockEntry { id: e.id, calls: e.calls }).collect();
-            match bench.measure(context, &block, Mode::Rotated) {
-                Ok(times_us) => Ok(Reply::Measured { times_us }),
-                Err(Error::Disturbed(why)) => Ok(Reply::Disturbed { why }),
-                Err(error) => Err(error),
-            }
+            measured(bench.measure(context, &block, Mode::Rotated))
         }
         Request::Refresh { seed } => {
             bench.refresh(context, seed)?;
@@ -189,6 +222,10 @@ fn at_bench(
             bench.drop_candidate(id);
             Ok(Reply::Done)
         }
-        Request::Open { .. } | Request::Problem { .. } | Request::Baselines { .. } => Err(nothing_open()),
+        Request::Open { .. }
+        | Request::Problem { .. }
+        | Request::Baselines { .. }
+        | Request::Mix { .. }
+        | Request::MeasureMix { .. } => Err(nothing_open()),
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tgemm_db::outcome::{ErrorFigures, Outcome};
 use tgemm_db::{Environment, Problem, Solution};
-use tgemm_kernels::{Ask, Effort};
+use tgemm_kernels::{Ask, Between, Effort};
 
 /// The longest message either side accepts.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -30,8 +30,8 @@ pub enum Request {
         seed: u64,
         /// Bytes that weights and outputs rotate over; 0 is three times the last-level cache.
         rotation_bytes: u64,
-        /// On a GPU: other kernels between two launches, if somebody said how many.
-        between: Option<u32>,
+        /// What stands between two launches.
+        between: Between,
     },
     /// List what engines get by default for a problem, without turning to it.
     Baselines {
@@ -67,6 +67,22 @@ pub enum Request {
         /// Seed of their values.
         seed: u64,
     },
+    /// Turn to several problems that are timed together: make their operands and load these solutions; forget what was open.
+    Mix {
+        /// The problems.
+        parts: Vec<MixPart>,
+        /// Seed of the operands' values.
+        seed: u64,
+        /// As for one problem.
+        rotation_bytes: u64,
+        /// As for one problem.
+        between: Between,
+    },
+    /// Time whole rounds of the mix, one entry after the other.
+    MeasureMix {
+        /// In order.
+        block: Vec<MixEntry>,
+    },
     /// Forget this candidate and free its packed weights.
     Drop {
         /// Which.
@@ -81,6 +97,26 @@ pub struct Entry {
     pub id: usize,
     /// Launches to average over.
     pub calls: u32,
+}
+
+/// One problem of a mix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MixPart {
+    /// What is computed.
+    pub problem: Problem,
+    /// How often in a round.
+    pub launches: u32,
+    /// All that may run it.
+    pub solutions: Vec<Solution>,
+}
+
+/// One entry of a block of a mix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MixEntry {
+    /// Who runs: a candidate for each problem, by the numbers that [`Reply::Mixed`] gave.
+    pub ids: Vec<usize>,
+    /// Rounds to average over.
+    pub rounds: u32,
 }
 
 /// A solution that a library offers for the problem in hand.
@@ -132,7 +168,12 @@ pub enum Reply {
         /// May it be captured into a graph? `None`: not known.
         graph_safe: Option<bool>,
     },
-    /// Microseconds a call, one figure an entry.
+    /// The mix is ready.
+    Mixed {
+        /// For each problem, the numbers of its solutions from now on, in their order.
+        ids: Vec<Vec<usize>>,
+    },
+    /// Microseconds a call, or a round of a mix; one figure an entry.
     Measured {
         /// In the order of the block.
         times_us: Vec<f64>,
