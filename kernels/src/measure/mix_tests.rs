@@ -53,6 +53,7 @@ fn weights_come_round_again_past_the_cache_and_both_arms_see_the_same_outputs() 
     mix.measure(&mut context, &[entry(plain), entry(packed)]).unwrap();
     let [first, second] = &context.arms[..] else { panic!("two arms") };
     assert_eq!((first.start, first.calls, first.places.len() % 3), (0, 15, 0), "whole rounds");
+    assert_eq!(second.start, 15 % second.places.len(), "on from where the first stopped");
     let outs = |arm: &Noted| arm.places.iter().map(|io| io.out).collect::<Vec<_>>();
     assert_eq!(outs(first), outs(second));
     // 4 and 8 KiB of weights: three times 16 KiB go by before any is used again, give or take a launch.
