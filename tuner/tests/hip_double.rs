@@ -146,3 +146,30 @@ fn a_choice_is_verified_against_the_calls_that_it_was_made_for() {
     let figure = |ratio: &str| line[ratio]["estimate"].as_f64().unwrap_or_else(|| panic!("{line}"));
     assert!((figure("ratio") / figure("stored_ratio") - 1.0).abs() < 0.05, "the same comparison again: {line}");
 }
+
+#[test]
+fn a_mix_in_one_graph_costs_what_its_launches_do() {
+    let scratch = Scratch::new();
+    let row = |(n, count)| Recorded { count, ..Recorded::bare(Site::linear(n, 128, DType::Bf16).at(3).into()) };
+    let (untuned, db) = (scratch.path("two.csv"), scratch.path("db.sqlite"));
+    tgemm_db::format::untuned::write(&untuned, &[(64, 6), (96, 3)].map(row)).expect("written");
+    let mut command = tune_on_rocm(&scratch);
+    command.arg("sweep").arg(&untuned).args(["--device", "hip:0", "--effort", "minimal", "--via", "lt_matmul", "--db"]);
+    let output = command.arg(&db).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let mut command = tune_on_rocm(&scratch);
+    let output = command.args(["verify", "--mix", "--device", "hip:0", "--json", "--db"]).arg(&db).output().unwrap();
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let mix = &lines.iter().find(|line| !line["mix"].is_null()).unwrap_or_else(|| panic!("a mix: {lines:?}"))["mix"];
+    assert_eq!((&mix["problems"], &mix["launches"]), (&json!(2), &json!(6 + 3)), "{mix}");
+    // The double's kernels do not care what ran before them.
+    let choices = Store::open_read_only(&db).unwrap().choices().unwrap();
+    let launches = |choice: &tgemm_db::Choice| if choice.count == 6 { 6.0 } else { 3.0 };
+    let alone_us: f64 = choices.iter().map(|choice| launches(choice) * choice.baseline_us().unwrap()).sum();
+    assert!((mix["baselines_us"].as_f64().unwrap() / alone_us - 1.0).abs() < 0.1, "{mix}, alone {alone_us} us");
+    for line in lines.iter().filter(|line| line["mix"].is_null() && line["review"] == "holds") {
+        let figure = |ratio: &str| line[ratio]["estimate"].as_f64().unwrap_or_else(|| panic!("{line}"));
+        assert!((figure("ratio") / figure("stored_ratio") - 1.0).abs() < 0.1, "{line}");
+    }
+}
