@@ -41,6 +41,6 @@ mod sink;
 
 pub use asked::{Asked, LibraryFile};
 pub use options::{RecorderOptions, Target};
-pub use process::{forks, warn, watch_forks, without_forks};
+pub use process::{forks, on_fork, warn, without_forks};
 pub use recorder::Recorder;
 pub use seen::{Entry, PROBLEMS_MAX};

@@ -6,13 +6,14 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use crate::quiet::without_signal;
 
 static WRITING: Mutex<()> = Mutex::new(());
 static FORKS: AtomicU64 = AtomicU64::new(0);
 static HELD: Held = Held(UnsafeCell::new(None));
+static IN_CHILD: OnceLock<fn()> = OnceLock::new();
 
 /// The lock's guard between the handler before a fork and the one after it.
 struct Held(UnsafeCell<Option<MutexGuard<'static, ()>>>);
@@ -51,6 +52,16 @@ extern "C" fn after_fork_in_parent() {
 extern "C" fn after_fork_in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     release();
+    if let Some(hook) = IN_CHILD.get() {
+        hook();
+    }
+}
+
+/// Runs `hook` in every child from now on, before the fork returns there; the first one that is given stays. It may only store
+/// to atomics.
+pub fn on_fork(hook: fn()) {
+    watch_forks();
+    let _ = IN_CHILD.set(hook);
 }
 
 /// Installs the fork handlers, once a process. Without them (no memory) recording works, and forked children may count

@@ -88,6 +88,12 @@ impl Recorder {
     #[inline]
     pub fn add(&self, entry: &Entry, calls: u64, captured: bool) {
         self.meet_fork();
+        self.add_unforked(entry, calls, captured);
+    }
+
+    /// As [`Recorder::add`], where [`Recorder::meet_fork`] was called in this process already.
+    #[inline]
+    pub fn add_unforked(&self, entry: &Entry, calls: u64, captured: bool) {
         let before = entry.count.fetch_add(calls, Ordering::Relaxed);
         let newly_captured =
             captured && !entry.captured.load(Ordering::Relaxed) && !entry.captured.swap(true, Ordering::Relaxed);
@@ -129,7 +135,7 @@ impl Recorder {
 
     /// Forgets the counts if this is a forked child that has not done so: the parent writes them.
     #[inline]
-    fn meet_fork(&self) {
+    pub fn meet_fork(&self) {
         // Acquire pairs with the Release below: who sees the new generation sees the counts at zero.
         if process::forks() != self.generation.load(Ordering::Acquire) {
             self.after_fork();

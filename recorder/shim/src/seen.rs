@@ -59,6 +59,13 @@ pub fn look_cached(
     if let Some(entry) = key.as_ref().and_then(cache::find) {
         return Some(Seen { shim, entry, capture });
     }
+    look_first(shim, key, long_way)
+}
+
+/// Out of the way of calls that are known.
+#[cold]
+#[inline(never)]
+fn look_first(shim: &'static Shim, key: Option<Key>, long_way: impl FnOnce() -> (Option<Call>, How)) -> Option<Seen> {
     let (call, how) = long_way();
     let seen = look(shim, call, how)?;
     if let Some(key) = key {
@@ -79,11 +86,11 @@ impl Seen {
         match self.capture {
             None => {
                 self.shim.counters.add(Counter::Seen, 1);
-                self.shim.recorder.add(self.entry, 1, false);
+                self.shim.recorder.add_unforked(self.entry, 1, false);
             }
             Some(capture) => {
                 self.shim.counters.add(Counter::Captured, 1);
-                self.shim.recorder.add(self.entry, 0, true);
+                self.shim.recorder.add_unforked(self.entry, 0, true);
                 captures::note(capture, self.entry);
             }
         }

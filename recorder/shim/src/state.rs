@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use tgemm_recorder::counters::{Counter, Counters, folder_from_env};
-use tgemm_recorder::{Recorder, RecorderOptions, forks, watch_forks, without_forks};
+use tgemm_recorder::{Recorder, RecorderOptions, forks, on_fork, without_forks};
 
 use crate::apply::Applier;
 
@@ -14,18 +14,20 @@ const OFF: u8 = 1;
 const ON: u8 = 2;
 /// Odd, as [`OFF`] is: there is nothing to do for now.
 const PAUSED: u8 = 3;
+/// On, in a child that has not met its fork yet.
+const FORKED: u8 = 4;
 
 static MODE: AtomicU8 = AtomicU8::new(UNREAD);
 static SHIM: OnceLock<Option<Shim>> = OnceLock::new();
 
-/// The shim at work.
+/// The shim at work. Small, since every call reads it: between two calls of a library each of its cache lines goes far away.
 pub struct Shim {
     /// What was seen; it writes only where recording was asked for.
     pub recorder: &'static Recorder,
     /// What became of calls.
     pub counters: Counters,
     /// What runs in their place, where that was asked for.
-    pub applier: Option<Applier>,
+    pub applier: Option<Box<Applier>>,
     /// The number of forks before this process that the counters know of.
     forks: AtomicU64,
 }
@@ -40,13 +42,7 @@ pub fn is_off() -> bool {
 #[inline]
 fn shim() -> Option<&'static Shim> {
     match MODE.load(Ordering::Acquire) {
-        ON => {
-            let shim = SHIM.get().and_then(Option::as_ref)?;
-            if shim.forks.load(Ordering::Relaxed) != forks() {
-                shim.after_fork();
-            }
-            Some(shim)
-        }
+        ON => SHIM.get().and_then(Option::as_ref),
         OFF | PAUSED => None,
         _ => read(),
     }
@@ -57,14 +53,22 @@ fn read() -> Option<&'static Shim> {
     // A child that was forked meanwhile would wait for a thread that it does not have.
     let shim = without_forks(|| SHIM.get_or_init(Shim::from_env)).as_ref();
     let mode = if shim.is_some() { ON } else { OFF };
+    shim.inspect(|shim| shim.meet_fork());
     // A panic meanwhile has the last word.
-    let _ = MODE.compare_exchange(UNREAD, mode, Ordering::AcqRel, Ordering::Acquire);
+    for from in [UNREAD, FORKED] {
+        let _ = MODE.compare_exchange(from, mode, Ordering::AcqRel, Ordering::Acquire);
+    }
     shim
+}
+
+/// In a forked child, before anything else of ours.
+fn forked() {
+    let _ = MODE.compare_exchange(ON, FORKED, Ordering::AcqRel, Ordering::Acquire);
 }
 
 impl Shim {
     fn from_env() -> Option<Shim> {
-        let applier = Applier::from_env();
+        let applier = Applier::from_env().map(Box::new);
         let recorder = match (Recorder::global(), &applier) {
             (Some(recorder), _) => recorder,
             // Nothing is to be written, but what was seen must be known again.
@@ -76,9 +80,9 @@ impl Shim {
         Some(Shim { recorder, counters: Counters::from_env(), applier, forks: AtomicU64::new(forks()) })
     }
 
-    /// In a forked child: its counters are its own.
-    #[cold]
-    fn after_fork(&self) {
+    /// In a forked child: its counters and counts are its own.
+    fn meet_fork(&self) {
+        self.recorder.meet_fork();
         let now = forks();
         if self.forks.swap(now, Ordering::AcqRel) != now
             && let Some(folder) = folder_from_env()
@@ -121,7 +125,8 @@ fn switch_off() {
 #[unsafe(no_mangle)]
 pub extern "C" fn tgemm_shim_pause(paused: i32) -> i32 {
     let is_on = catch_unwind(|| MODE.load(Ordering::Acquire) == PAUSED || shim().is_some()).unwrap_or(false);
-    let (from, to) = if paused == 0 { (PAUSED, ON) } else { (ON, PAUSED) };
+    // Work goes on as after a fork: there may have been one meanwhile.
+    let (from, to) = if paused == 0 { (PAUSED, FORKED) } else { (ON, PAUSED) };
     if paused == 0 {
         crate::hooks::forget_handles();
     }
@@ -134,7 +139,7 @@ pub extern "C" fn tgemm_shim_pause(paused: i32) -> i32 {
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        watch_forks();
+        on_fork(forked);
     }
     at_load
 };

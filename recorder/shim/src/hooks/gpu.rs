@@ -45,10 +45,28 @@ impl Facts {
     #[inline]
     pub unsafe fn are_factors_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
         let here = 0u8;
-        let is_near = |at: usize| at.wrapping_sub(&raw const here as usize) < STACK_BYTES_NEAR;
-        let is_hosts = |at: *const c_void| is_near(at as usize) || program::is_constant(at as usize);
+        let is_near = |at: *const c_void| (at as usize).wrapping_sub(&raw const here as usize) < STACK_BYTES_NEAR;
+        let [alpha, beta] = factors.map(is_near);
         // SAFETY: the contract of this function.
-        factors.into_iter().all(is_hosts) || unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
+        (alpha && beta) || unsafe { self.are_constants_or_on_host(neighbour, handle, factors, [alpha, beta]) }
+    }
+
+    /// Out of the way of calls with factors on the stack.
+    ///
+    /// # Safety
+    /// As [`Facts::are_factors_on_host`].
+    #[cold]
+    unsafe fn are_constants_or_on_host(
+        &self,
+        neighbour: usize,
+        handle: Handle,
+        factors: [*const c_void; 2],
+        are_near: [bool; 2],
+    ) -> bool {
+        let mut rest = factors.into_iter().zip(are_near).filter(|(_, is_near)| !is_near);
+        rest.all(|(at, _)| program::is_constant(at as usize))
+            // SAFETY: the contract of this function.
+            || unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
     }
 
     /// Where launches on `handle` go.
