@@ -117,20 +117,19 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             reviewer = Reviewer::open(settings, end, &interrupt).map_err(Failure::device)?;
         }
         is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt, tell_now)?
-            && (!args.mix || look_together(&mut reviewer, &choices, &mut reviews, &mut mixes)?);
+            && (!args.mix || look_together(&mut reviewer, &choices, &reviews, &mut mixes)?);
         if !is_whole {
             break;
         }
     }
     let mut found = Vec::new();
     let mut kept = Vec::new();
-    for (choice, seen) in choices.iter().zip(&reviews) {
-        // What a sweep found was found alone.
-        if let Some(review) = review::agreed((!args.mix).then_some(choice.ratio), seen) {
+    for (at, (choice, seen)) in choices.iter().zip(&reviews).enumerate() {
+        if let Some((review, is_new_ratio)) = agreed(choice, at, seen, &mixes) {
             if !is_told_at_once {
                 show(args, choice, &review)?;
             }
-            kept.extend(as_it_came_out(choice, &review, !is_told_at_once));
+            kept.extend(as_it_came_out(choice, &review, is_new_ratio));
             found.push(review);
         }
     }
@@ -185,34 +184,35 @@ fn look(
     Ok(true)
 }
 
-/// Times those of `choices` together that run together, and puts what they save so in place of what they save alone. Was all of
-/// it done?
+/// Times those of `choices` together that run together and hold alone. Was all of it done?
 fn look_together(
     reviewer: &mut Reviewer<'_>,
     choices: &[Choice],
-    reviews: &mut [Vec<Review>],
+    alone: &[Vec<Review>],
     mixes: &mut Vec<Mixed>,
 ) -> Result<bool, Failure> {
-    let holds = |at: usize| matches!(reviews[at].last(), Some(Review::Holds(_)));
-    let results = match reviewer.mix(choices, holds) {
-        Ok(results) => results,
-        Err(Halt::BudgetOver | Halt::Interrupted) => return Ok(false),
-        Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
-    };
-    for result in results {
-        match result {
-            Ok(mixed) => {
-                for &(at, ratio) in &mixed.ratios {
-                    if let Some(last) = reviews[at].last_mut() {
-                        *last = Review::of(ratio);
-                    }
-                }
-                mixes.push(mixed);
-            }
-            Err(why) => eprintln!("tune: {why}; its choices are judged alone"),
+    let holds = |at: usize| matches!(alone[at].last(), Some(Review::Holds(_)));
+    for group in reviewer.groups(choices, holds) {
+        match reviewer.mix(&group) {
+            Ok(Ok(mixed)) => mixes.push(mixed),
+            Ok(Err(why)) => eprintln!("tune: {why}; its choices are judged alone"),
+            Err(Halt::BudgetOver | Halt::Interrupted) => return Ok(false),
+            Err(halt) => return Err(Failure::device(anyhow::anyhow!(halt))),
         }
     }
     Ok(true)
+}
+
+/// What the looks at choice `at` come to: it has to hold alone and in every mix that it was in, and the ratio is that of the
+/// mixes, if there were any.
+fn agreed(choice: &Choice, at: usize, alone: &[Review], mixes: &[Mixed]) -> Option<(Review, bool)> {
+    let all_alone = review::agreed(Some(choice.ratio), alone)?;
+    let in_mix = mixes.iter().flat_map(|mixed| &mixed.ratios).filter(|(place, _)| *place == at);
+    let in_mixes: Vec<Review> = in_mix.map(|(_, ratio)| Review::of(*ratio)).collect();
+    Some(match (&all_alone, review::agreed(None, &in_mixes)) {
+        (Review::Holds(_), Some(together)) => (together, true),
+        _ => (all_alone, alone.len() > 1),
+    })
 }
 
 /// Says of each M what its mixes, one a process, came to.

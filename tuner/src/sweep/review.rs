@@ -11,7 +11,7 @@ use tgemm_db::outcome::OutcomeKind;
 use tgemm_db::{Choice, Environment, Recorded, Verdict};
 
 use super::contest::{self, Contest, Terms};
-use super::mix::{self, Mixed};
+use super::mix::{self, Group, Mixed};
 use super::session::{Halt, Session};
 use super::{Settings, SweepError};
 use crate::plan::{self, Item};
@@ -40,7 +40,7 @@ pub enum Review {
 /// What looks at a choice, each in a process of its own, come to; `None` of no look.
 ///
 /// It holds if it does in all of them. Its ratio is then [over those processes](stats::over_processes) and the one that made
-/// it, whose was `stored`, if that was found in the same way: what a process knows of its own figure says nothing of the next.
+/// it, whose was `stored` if that was found in the same way: what a process knows of its own figure says nothing of the next.
 pub fn agreed(stored: Option<Ratio>, looks: &[Review]) -> Option<Review> {
     if let [only] = looks {
         return Some(only.clone());
@@ -165,18 +165,17 @@ impl<'a> Reviewer<'a> {
         Ok(contest.against_baseline.map_or(Review::NoBaseline, Review::of))
     }
 
-    /// Times those of `choices` together that an engine's step runs together; `holds` says of which choices the ratio is
-    /// wanted. An inner error says why a mix could not be timed.
+    /// What of `choices` an engine's step runs together, and this device can; `holds` says of which choices a ratio is wanted.
+    pub fn groups(&self, choices: &[Choice], holds: impl Fn(usize) -> bool) -> Vec<Group> {
+        mix::groups(choices, &self.environment, holds)
+    }
+
+    /// Times a group together. An inner error says why it could not be.
     ///
     /// # Errors
     /// What ends the whole review.
-    pub fn mix(
-        &mut self,
-        choices: &[Choice],
-        holds: impl Fn(usize) -> bool,
-    ) -> Result<Vec<Result<Mixed, String>>, Halt> {
-        let groups = mix::groups(choices, &self.environment, holds);
-        groups.iter().map(|group| mix::run(&mut self.session, self.settings, self.end, group)).collect()
+    pub fn mix(&mut self, group: &Group) -> Result<Result<Mixed, String>, Halt> {
+        mix::run(&mut self.session, self.settings, self.end, group)
     }
 
     /// Races `copies` copies of the baseline of `row`'s problem against it, and adds what came of it to `noise`.
