@@ -4,6 +4,8 @@
 //! or may see a file system that nobody else sees.
 #![cfg(all(feature = "sqlite", target_os = "linux"))]
 
+#[path = "../../tests/own_mounts.rs"]
+mod own_mounts;
 mod store_words;
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,12 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use own_mounts::FOLDER;
 use store_words::{begin, choice, environment, files, problem, trial};
 use tgemm_db::Constraints;
 use tgemm_db::store::{Store, StoreError};
 
-/// Names the folder that a body works in; without it a body was started by hand and does nothing.
-const FOLDER: &str = "TGEMM_TEST_STORE_FOLDER";
 const KILLS: u32 = 30;
 const BIRTHS: u32 = 15;
 /// Sizes of disk that are tried.
@@ -158,34 +159,10 @@ fn check(path: &Path, trials: &[u32], choices: &[u32], kill: u32) {
     store.close().unwrap();
 }
 
-/// Runs `script` in a mount name space of its own, where `$D` is a folder and `$BODY` what to run in it. Its mounts
-/// vanish with it. False if this machine does not let us.
-fn in_own_mounts(folder: &Path, body_name: &str, script: &str) -> bool {
-    let run = |script: &str| {
-        Command::new("unshare")
-            .args(["--mount", "--map-root-user", "sh", "-ec", script])
-            .env("D", folder)
-            .env(FOLDER, folder)
-            .env("EXE", std::env::current_exe().unwrap())
-            .env("BODY", body_name)
-            .output()
-    };
-    let probe = run("mount -t tmpfs -o size=64k tmpfs \"$D\"");
-    if !probe.is_ok_and(|output| output.status.success()) {
-        println!("skipped: this machine does not allow mounts in a name space (unshare --mount --map-root-user)");
-        return false;
-    }
-    let output = run(&format!("{script}\nexec \"$EXE\" --exact \"$BODY\" --ignored --nocapture")).unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && text.contains("test result: ok. 1 passed"), "the body failed");
-    true
-}
-
 #[test]
 fn a_full_disk_is_one_clear_line_and_keeps_what_was_saved() {
     let folder = tempfile::tempdir().unwrap();
-    in_own_mounts(folder.path(), "body_full_disk", "mount -t tmpfs -o size=512k tmpfs \"$D\"");
+    own_mounts::run(folder.path(), "body_full_disk", "mount -t tmpfs -o size=512k tmpfs \"$D\"");
 }
 
 #[test]
@@ -294,7 +271,7 @@ fn body_filling_disk() {
 #[test]
 fn a_disk_filling_at_any_byte_keeps_what_was_saved() {
     let folder = tempfile::tempdir().unwrap();
-    in_own_mounts(folder.path(), "body_filling_disk", "mount -t tmpfs -o size=2m tmpfs \"$D\"");
+    own_mounts::run(folder.path(), "body_filling_disk", "mount -t tmpfs -o size=2m tmpfs \"$D\"");
 }
 
 #[test]
@@ -317,7 +294,7 @@ fn a_read_only_folder_is_read_and_a_sweep_into_it_refused() {
         std::fs::copy(name("live"), name("killed")).unwrap();
     }
     drop(live);
-    in_own_mounts(
+    own_mounts::run(
         folder.path(),
         "body_read_only",
         "mount --bind \"$D\" \"$D\" && mount -o remount,bind,ro \"$D\" && ! touch \"$D/x\" 2>/dev/null",

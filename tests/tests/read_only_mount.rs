@@ -3,17 +3,17 @@
 //!
 //! The test starts itself again in a mount name space of its own, whose mounts vanish with it.
 
+#[path = "../own_mounts.rs"]
+mod own_mounts;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tgemm_db::format::tuned;
 use tgemm_db::store::{RunInfo, Store};
 use tgemm_db::{Build, Choice, Constraints, DType, Device, Environment, Problem, Site, Solution, Vendor};
 use tgemm_lookup::{Database, HitKind, Layers, Levels, Live, Refreshed};
 
-const FOLDER: &str = "TGEMM_TEST_READ_ONLY_FOLDER";
-const BODY: &str = "body_on_a_read_only_mount";
 const ROWS: u32 = 20;
 
 fn here() -> Environment {
@@ -64,34 +64,12 @@ fn fill(folder: &Path) {
     std::fs::write(folder.join("journal.sqlite-journal"), [0xd9; 4096]).unwrap();
 }
 
-/// Runs the body in a name space where `folder` is mounted read-only. False if this machine does not let us.
-fn on_a_read_only_mount(folder: &Path) -> bool {
-    let run = |script: &str| {
-        Command::new("unshare")
-            .args(["--mount", "--map-root-user", "sh", "-ec", script])
-            .env("D", folder)
-            .env(FOLDER, folder)
-            .env("EXE", std::env::current_exe().unwrap())
-            .env("BODY", BODY)
-            .output()
-    };
-    let mount = "mount --bind \"$D\" \"$D\" && mount -o remount,bind,ro \"$D\" && ! touch \"$D/x\" 2>/dev/null";
-    if !run(mount).is_ok_and(|output| output.status.success()) {
-        println!("skipped: this machine does not allow mounts in a name space (unshare --mount --map-root-user)");
-        return false;
-    }
-    let output = run(&format!("{mount}\nexec \"$EXE\" --exact \"$BODY\" --ignored --nocapture")).unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    print!("{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("test result: ok. 1 passed"), "the body failed");
-    true
-}
-
 #[test]
 fn tables_open_from_a_read_only_mount_or_say_why_not() {
     let folder = tempfile::tempdir().unwrap();
     fill(folder.path());
-    on_a_read_only_mount(folder.path());
+    let mount = "mount --bind \"$D\" \"$D\" && mount -o remount,bind,ro \"$D\" && ! touch \"$D/x\" 2>/dev/null";
+    own_mounts::run(folder.path(), "body_on_a_read_only_mount", mount);
 }
 
 /// Every file with its content.
@@ -103,7 +81,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 #[ignore = "body of tables_open_from_a_read_only_mount_or_say_why_not"]
 fn body_on_a_read_only_mount() {
-    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    let Some(folder) = std::env::var_os(own_mounts::FOLDER).map(PathBuf::from) else { return };
     let before = files(&folder);
     for name in ["t.csv", "closed.sqlite", "empty_log.sqlite"] {
         let path = folder.join(name);
