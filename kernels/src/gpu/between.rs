@@ -5,6 +5,7 @@
 //! there other kernels' code has been through the instruction caches since (`docs/results/h200.md`).
 
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 use tgemm_vendor::gpu::rtc::Rtc;
 use tgemm_vendor::gpu::{CallError, Dialect, Handle, Runtime};
@@ -28,42 +29,52 @@ const SMALL_THREADS: u32 = 64;
 /// Threads of each block of the walk: one group of 32 for each of NVIDIA's four schedulers.
 const WALK_THREADS: u32 = 128;
 
-/// What is enqueued once: kernels, and whether the first of them is the walk.
+/// What is enqueued once: kernels, the first of them the walk if that is here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Spacing {
     pub(super) kernels: u32,
-    cold_code: bool,
+    walk: Option<Handle>,
 }
 
-/// The kernels, loaded on a device.
+/// The kernels on a device.
 pub(super) struct Spacer {
-    dialect: Dialect,
+    rtc: Rtc,
+    arch: String,
     small: Handle,
-    walk: Handle,
+    /// Compiled when it is first asked for, which it seldom is.
+    walk: OnceLock<Handle>,
     /// Blocks that the walk needs so that every compute unit runs one.
     walk_blocks: u32,
     /// A float for each thread; what is in it does not matter.
     scratch: *mut c_void,
 }
 
-// SAFETY: function handles and a piece of device memory that only their kernels use.
+// SAFETY: a library, function handles and a piece of device memory that only their kernels use.
 unsafe impl Send for Spacer {}
 
 impl Spacer {
-    pub(super) fn new(runtime: &Runtime, rtc: &Rtc, arch: &str, compute_units: u32) -> Result<Spacer, Error> {
-        let small = kernel::load(runtime, rtc, arch, &SMALL)?;
-        let walk = kernel::load(runtime, rtc, arch, &WALK)?;
+    pub(super) fn new(runtime: &Runtime, rtc: Rtc, arch: String, compute_units: u32) -> Result<Spacer, Error> {
+        let small = kernel::load(runtime, &rtc, &arch, &SMALL)?;
         let mut scratch = std::ptr::null_mut();
         // SAFETY: one pointer is written. The memory lives as long as the process.
         unsafe { runtime.table().malloc(&raw mut scratch, WALK_THREADS as usize * size_of::<f32>()) }
             .map_err(failed)?;
-        Ok(Spacer { dialect: runtime.dialect(), small, walk, walk_blocks: compute_units.max(1), scratch })
+        Ok(Spacer { rtc, arch, small, walk: OnceLock::new(), walk_blocks: compute_units.max(1), scratch })
     }
 
-    /// What `between` comes to on this device.
-    pub(super) fn spacing(&self, between: Between) -> Spacing {
-        let kernels = between.kernels.unwrap_or_else(|| usual(self.dialect));
-        Spacing { kernels, cold_code: between.cold_code && kernels > 0 }
+    /// What `between` comes to on this device, ready to be enqueued. Not to be called while anything is captured.
+    pub(super) fn spacing(&self, runtime: &Runtime, between: Between) -> Result<Spacing, Error> {
+        let kernels = between.kernels.unwrap_or_else(|| usual(runtime.dialect()));
+        let walk = if between.cold_code && kernels > 0 { Some(self.walk(runtime)?) } else { None };
+        Ok(Spacing { kernels, walk })
+    }
+
+    fn walk(&self, runtime: &Runtime) -> Result<Handle, Error> {
+        if let Some(walk) = self.walk.get() {
+            return Ok(*walk);
+        }
+        let walk = kernel::load(runtime, &self.rtc, &self.arch, &WALK)?;
+        Ok(*self.walk.get_or_init(|| walk))
     }
 
     /// Enqueues that once.
@@ -74,9 +85,9 @@ impl Spacer {
         let mut scratch = self.scratch;
         let mut params: [*mut c_void; 1] = [(&raw mut scratch).cast()];
         for at in 0..spacing.kernels {
-            let (kernel, blocks, threads) = match at == 0 && spacing.cold_code {
-                true => (self.walk, self.walk_blocks, WALK_THREADS),
-                false => (self.small, 1, SMALL_THREADS),
+            let (kernel, blocks, threads) = match spacing.walk {
+                Some(walk) if at == 0 => (walk, self.walk_blocks, WALK_THREADS),
+                _ => (self.small, 1, SMALL_THREADS),
             };
             let (params, nothing) = (params.as_mut_ptr(), std::ptr::null_mut());
             // SAFETY: both kernels have one parameter, a pointer to as many floats as a block has threads; it is copied by

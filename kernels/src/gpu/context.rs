@@ -61,7 +61,7 @@ pub struct GpuContext {
 // SAFETY: stream and events are handles that any thread may use; every method makes the device current first.
 unsafe impl Send for GpuContext {}
 // SAFETY: what works on a shared reference calls the runtime, whose calls on one stream may come from several threads; the
-// survey's one report is behind a lock; events, graphs and the watch are used by `&mut self` alone.
+// survey's one report is behind a lock; events, graphs, spacer and the watch are used by `&mut self` alone.
 unsafe impl Sync for GpuContext {}
 
 impl GpuContext {
@@ -166,7 +166,7 @@ fn open_kernels(
     let made = Rtc::open(dialect, installation).map_err(|e| e.to_string()).and_then(|rtc| {
         let arch = device::compiler_arch(runtime, ordinal).map_err(|e| e.to_string())?;
         let surveyor = Surveyor::new(runtime, &rtc, &arch).map_err(|e| e.to_string())?;
-        let spacer = Spacer::new(runtime, &rtc, &arch, device.compute_units).map_err(|e| e.to_string())?;
+        let spacer = Spacer::new(runtime, rtc, arch, device.compute_units).map_err(|e| e.to_string())?;
         Ok((surveyor, spacer))
     });
     made.map_err(&mut note).ok()

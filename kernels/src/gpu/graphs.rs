@@ -114,20 +114,25 @@ impl On<'_> {
     ///
     /// # Safety
     /// As [`crate::Context::time`].
-    unsafe fn capture_arm(self, arm: &Arm<'_>, launches: usize) -> Result<Result<Handle, String>, Error> {
+    unsafe fn capture_arm(
+        self,
+        arm: &Arm<'_>,
+        launches: usize,
+        spacing: Spacing,
+    ) -> Result<Result<Handle, String>, Error> {
         self.capture(|| {
             for at in 0..launches {
                 let turn = &arm.turns[at % arm.turns.len()];
                 // SAFETY: the contract of this method.
                 unsafe { turn.launch(Stream(self.stream)) }.map_err(|launch| refused(launch).to_string())?;
-                self.enqueue_between(self.spacing(arm))?;
+                self.enqueue_between(spacing)?;
             }
             Ok(())
         })
     }
 
-    fn spacing(self, arm: &Arm<'_>) -> Spacing {
-        self.spacer.map_or_else(Spacing::default, |spacer| spacer.spacing(arm.between))
+    fn spacing(self, arm: &Arm<'_>) -> Result<Spacing, Error> {
+        self.spacer.map_or(Ok(Spacing::default()), |spacer| spacer.spacing(self.runtime, arm.between))
     }
 
     fn enqueue_between(self, spacing: Spacing) -> Result<(), String> {
@@ -150,7 +155,7 @@ impl On<'_> {
 pub(super) unsafe fn is_capturable(runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<bool, Error> {
     let on = On { runtime, stream, spacer: None };
     // SAFETY: the contract of this function.
-    let captured = unsafe { on.capture_arm(arm, 1) }?;
+    let captured = unsafe { on.capture_arm(arm, 1, Spacing::default()) }?;
     let Ok(exec) = captured else { return Ok(false) };
     // SAFETY: the graph is ours; its launch has the operands that the caller vouches for.
     let ran = unsafe {
@@ -172,7 +177,7 @@ impl Graphs {
         }
         let launches = launches_of(turns, calls);
         let hash = hash_of(arm.turns.iter().map(|turn| (turn.id, &turn.io)));
-        let key = Key { turns: hash, launches, between: on.spacing(arm) };
+        let key = Key { turns: hash, launches, between: on.spacing(arm)? };
         self.clock += 1;
         let exec = match self.kept.get_mut(&key) {
             Some(kept) => {
@@ -181,7 +186,7 @@ impl Graphs {
             }
             None => {
                 // SAFETY: the contract of this method.
-                match unsafe { on.capture_arm(arm, launches) }? {
+                match unsafe { on.capture_arm(arm, launches, key.between) }? {
                     Ok(exec) => {
                         self.keep(on, key, exec);
                         exec
@@ -195,7 +200,8 @@ impl Graphs {
 
     /// A graph of nothing but what stands between [`LAUNCHES_MIN`] launches; `None` where nothing does.
     fn ready_between(&mut self, on: On<'_>, block: &[Arm<'_>]) -> Result<Option<Handle>, Error> {
-        let spacing = block.first().map_or_else(Spacing::default, |arm| on.spacing(arm));
+        let Some(arm) = block.first() else { return Ok(None) };
+        let spacing = on.spacing(arm)?;
         if spacing.kernels == 0 {
             return Ok(None);
         }
