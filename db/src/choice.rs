@@ -184,6 +184,11 @@ impl Choice {
         (was_compared && time_us.is_finite()).then_some(time_us)
     }
 
+    /// The fastest of its baselines, alone.
+    pub fn best_baseline(&self) -> Option<&Baseline> {
+        self.baselines.iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us))
+    }
+
     /// Is this what the caller would have run without us?
     pub fn is_baseline(&self) -> bool {
         matches!(self.verdict, Verdict::Same | Verdict::Ambiguous)

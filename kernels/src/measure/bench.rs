@@ -210,18 +210,10 @@ impl Bench {
         };
         let turns_of = |entry: &BlockEntry| (0..round).map(|at| self.turn(entry.id, at)).collect::<Result<Vec<_>, _>>();
         let turns: Vec<Vec<Turn<'_>>> = block.iter().map(turns_of).collect::<Result<_, _>>()?;
-        let mut position = self.position;
-        let mut arms = Vec::with_capacity(block.len());
-        for (entry, turns) in block.iter().zip(&turns) {
-            arms.push(Arm { turns, start: position % round, calls: entry.calls, between: self.between });
-            position = rotation::advance(position, entry.calls, round);
-        }
+        let arms = turns.iter().map(Vec::as_slice).zip(block.iter().map(|entry| entry.calls));
         // SAFETY: every pointer of every turn comes from `self.set`, `self.packs` or `self.workspace`, which are laid
         // out as the problem says, hold at least what each solution asked for, and are not touched before this returns.
-        let figures = unsafe { context.time(&arms) }?;
-        if figures.len() != block.len() || figures.iter().any(|us| !(us.is_finite() && *us > 0.0)) {
-            return Err(failed(format!("the context gave no usable figures: {figures:?} for {} entries", block.len())));
-        }
+        let (figures, position) = unsafe { time_in_turn(context, self.position, self.between, arms) }?;
         if mode == Mode::Rotated {
             (self.position, self.raced) = (position, true);
         }
@@ -364,6 +356,33 @@ impl Bench {
         let more = room(context, self.memory_bytes_max, self.bytes()) / bytes_each.max(1);
         have.saturating_add(usize::try_from(more).unwrap_or(usize::MAX)).min(self.copies)
     }
+}
+
+/// Times `arms`, turns and how many launches each, one after the other: every arm starts where the one before it stopped, the
+/// first at `position`. Mean microseconds a launch, and where the last one stopped.
+///
+/// # Safety
+/// As [`Context::time`].
+pub(super) unsafe fn time_in_turn<'a>(
+    context: &mut dyn Context,
+    position: usize,
+    between: Between,
+    arms: impl Iterator<Item = (&'a [Turn<'a>], u32)>,
+) -> Result<(Vec<f64>, usize), Error> {
+    let mut position = position;
+    let arm = |(turns, calls): (&'a [Turn<'a>], u32)| {
+        let start = position % turns.len().max(1);
+        position = rotation::advance(position, calls, turns.len());
+        Arm { turns, start, calls, between }
+    };
+    let arms: Vec<Arm<'_>> = arms.map(arm).collect();
+    // SAFETY: the contract of this function.
+    let figures = unsafe { context.time(&arms) }?;
+    if figures.len() != arms.len() || figures.iter().any(|us| !(us.is_finite() && *us > 0.0)) {
+        let reason = format!("the context gave no usable figures: {figures:?} for {} entries", arms.len());
+        return Err(Error::Failed { call: "measure".into(), reason });
+    }
+    Ok((figures, position))
 }
 
 /// Memory that may still be taken by a bench that holds `held` bytes.

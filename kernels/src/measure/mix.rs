@@ -7,11 +7,11 @@
 
 use tgemm_db::Problem;
 
-use super::bench::{Bench, BenchOptions, Loaded};
+use super::bench::{Bench, BenchOptions, Loaded, time_in_turn};
 use super::rng::Rng;
 use super::rotation;
 use super::set::OperandSet;
-use crate::{Arm, Between, Context, Error, Prepared, Turn};
+use crate::{Between, Context, Error, Prepared, Turn};
 
 /// Most launches that an arm goes round.
 const TURNS_MAX: usize = rotation::COPIES_MAX;
@@ -28,6 +28,7 @@ struct Part {
 
 /// One entry of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "scripted", derive(serde::Serialize, serde::Deserialize))]
 pub struct MixEntry {
     /// Who runs: a candidate for each problem, in the order of the problems.
     pub ids: Vec<usize>,
@@ -104,19 +105,10 @@ impl Mix {
         let turns: Vec<Vec<Turn<'_>>> = block.iter().map(|entry| self.turns(&entry.ids)).collect::<Result<_, _>>()?;
         let launches = self.launches();
         let calls_of = |entry: &MixEntry| u32::try_from(launches).unwrap_or(u32::MAX).saturating_mul(entry.rounds);
-        let mut position = self.position;
-        let mut arms = Vec::with_capacity(block.len());
-        for (entry, turns) in block.iter().zip(&turns) {
-            let calls = calls_of(entry);
-            arms.push(Arm { turns, start: position, calls, between: self.between });
-            position = rotation::advance(position, calls, turns.len());
-        }
+        let arms = turns.iter().map(Vec::as_slice).zip(block.iter().map(calls_of));
         // SAFETY: every pointer of every turn comes from the bench of its part, which keeps what its candidates asked for, and
         // none is touched before this returns.
-        let figures = unsafe { context.time(&arms) }?;
-        if figures.len() != block.len() || figures.iter().any(|us| !(us.is_finite() && *us > 0.0)) {
-            return Err(failed(format!("the context gave no usable figures: {figures:?} for {} entries", block.len())));
-        }
+        let (figures, position) = unsafe { time_in_turn(context, self.position, self.between, arms) }?;
         self.position = position;
         Ok(figures.into_iter().map(|us| us * launches as f64).collect())
     }

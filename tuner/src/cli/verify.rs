@@ -256,7 +256,7 @@ fn as_it_came_out(choice: &Choice, review: &Review, is_new_ratio: bool) -> Optio
         Review::Baseline | Review::Holds(_) => Some(choice.clone()),
         Review::NoBaseline => None,
         Review::Slower(_) | Review::Refused(_) => {
-            let best = choice.baselines.iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us))?;
+            let best = choice.best_baseline()?;
             Some(Choice {
                 solution: best.solution.clone(),
                 time_us: best.time_us,

@@ -11,14 +11,14 @@ use tgemm_db::choice::Ratio;
 use tgemm_db::{Choice, Environment, Problem, Solution};
 
 use super::Settings;
-use super::session::{Halt, Session};
+use super::session::{Halt, Session, unexpected};
 use crate::race::VOIDS_MAX;
 use crate::stats::{self, Shuffle};
-use crate::worker::{MixEntry, MixPart, Reply, Request};
+use crate::worker::{Loss, MixEntry, MixPart, Reply, Request};
 
 /// Most launches of one problem in a round: counts keep their proportions below it.
 pub const LAUNCHES_MAX: u32 = 16;
-/// Most problems of a mix, those of the greatest recorded time: it takes two arms for each.
+/// Most problems of a mix, those that matter most: it takes two arms for each.
 const PARTS_MAX: usize = 12;
 /// Blocks of a mix. Each has every arm twice, in palindromic order.
 const BLOCKS: usize = 12;
@@ -62,13 +62,16 @@ pub struct Mixed {
     pub ratios: Vec<(usize, Ratio)>,
 }
 
-/// What of `choices` runs together: problems of one M, at least two, with a choice among them for which `holds` is true. Only
-/// solutions of the builds that are in `environment` take part.
+/// What of `choices`, those that matter most first, runs together: problems of one M, at least two, with a choice among them
+/// for which `holds` is true. Only solutions of the builds that are in `environment` take part.
 pub fn groups(choices: &[Choice], environment: &Environment, holds: impl Fn(usize) -> bool) -> Vec<Group> {
     let mut by_m: BTreeMap<u32, Vec<Member>> = BTreeMap::new();
     for (at, choice) in choices.iter().enumerate() {
-        let best = choice.baselines.iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us)).map(|best| &best.solution);
-        let Some(baseline) = best.or(choice.is_baseline().then_some(&choice.solution)) else { continue };
+        let best = choice.best_baseline();
+        let Some(baseline) = best.map(|best| &best.solution).or(choice.is_baseline().then_some(&choice.solution))
+        else {
+            continue;
+        };
         let is_here = |solution: &Solution| {
             environment.build(solution.library()).is_some_and(|here| solution.build.difference(here).is_none())
         };
@@ -85,10 +88,8 @@ pub fn groups(choices: &[Choice], environment: &Environment, holds: impl Fn(usiz
         }
     }
     let is_mix = |members: &Vec<Member>| members.len() > 1 && members.iter().any(|member| member.choice.is_some());
-    let weight = |member: &Member| choices[member.at].count.max(1) as f64 * member.time_us;
     let mut groups = Vec::new();
     for mut members in by_m.into_values() {
-        members.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         members.truncate(PARTS_MAX);
         let most = members.iter().map(|member| choices[member.at].count).max().unwrap_or(0).max(1);
         for member in &mut members {
@@ -103,21 +104,12 @@ pub fn groups(choices: &[Choice], environment: &Environment, holds: impl Fn(usiz
     groups
 }
 
-/// Sets of members that run their choices.
-#[derive(Default)]
-struct Arms {
-    on: Vec<Vec<bool>>,
-}
+/// The members that run their choices in an arm.
+type Arm = Vec<bool>;
 
-impl Arms {
-    /// Where the arm with these choices stands.
-    fn of(&mut self, on: Vec<bool>) -> usize {
-        self.on.iter().position(|known| *known == on).unwrap_or_else(|| {
-            self.on.push(on);
-            self.on.len() - 1
-        })
-    }
-}
+/// Among the arms: baselines everywhere, and choices wherever there are any.
+const BASELINES: usize = 0;
+const CHOICES: usize = 1;
 
 /// A choice that is held against its baseline: pairs of arms that differ in it alone.
 struct Duel {
@@ -160,16 +152,14 @@ fn time(
     };
     let ids = match session.ask_about(&problems, &request)? {
         Ok(Reply::Mixed { ids }) => ids,
-        Ok(Reply::Failed { outcome }) => return Ok(Err(outcome.detail)),
-        Ok(other) => return Ok(Err(format!("unexpected answer {other:?}"))),
-        Err(loss) => return Ok(Err(loss.to_string())),
+        answer => return Ok(Err(why_not(answer))),
     };
     let (arms, duels) = arms_of(members);
     let expected_us: f64 = members.iter().map(|member| f64::from(member.launches) * member.time_us).sum();
     let rounds = (settings.sample_us / expected_us.max(0.01)).ceil().clamp(1.0, ROUNDS_MAX) as u32;
     let entry = |arm: usize| {
         let id = |(ids, on): (&Vec<usize>, &bool)| ids[usize::from(*on).min(ids.len() - 1)];
-        MixEntry { ids: ids.iter().zip(&arms.on[arm]).map(id).collect(), rounds }
+        MixEntry { ids: ids.iter().zip(&arms[arm]).map(id).collect(), rounds }
     };
     let mut shuffle = Shuffle::new(bench.seed);
     let mut blocks: Vec<Vec<f64>> = Vec::new();
@@ -178,7 +168,7 @@ fn time(
         if end.is_some_and(|end| Instant::now() >= end) {
             return Err(Halt::BudgetOver);
         }
-        let mut order: Vec<usize> = (0..arms.on.len()).collect();
+        let mut order: Vec<usize> = (0..arms.len()).collect();
         shuffle.shuffle(&mut order);
         order.extend(order.clone().iter().rev());
         let request = Request::MeasureMix { block: order.iter().map(|arm| entry(*arm)).collect() };
@@ -186,31 +176,42 @@ fn time(
             Ok(Reply::Measured { times_us }) if times_us.len() == order.len() => {
                 session.note_disturbance(None);
                 voids = 0;
-                blocks.push(means(&order, &times_us, arms.on.len()));
+                blocks.push(means(&order, &times_us, arms.len()));
             }
             Ok(Reply::Disturbed { why }) if voids < VOIDS_MAX => {
                 session.note_disturbance(Some(why));
                 voids += 1;
             }
-            Ok(Reply::Disturbed { why }) => return Ok(Err(why)),
-            Ok(Reply::Failed { outcome }) => return Ok(Err(outcome.detail)),
-            Ok(other) => return Ok(Err(format!("unexpected answer {other:?}"))),
-            Err(loss) => return Ok(Err(loss.to_string())),
+            answer => return Ok(Err(why_not(answer))),
         }
     }
-    Ok(conclude(members, &arms, &duels, &blocks).ok_or_else(|| "too few blocks went undisturbed".to_owned()))
+    Ok(conclude(members, &duels, &blocks).ok_or_else(|| "too few blocks went undisturbed".to_owned()))
 }
 
-/// All baselines, all choices, and for each choice only it and all but it.
-fn arms_of(members: &[Member]) -> (Arms, Vec<Duel>) {
-    let mut arms = Arms::default();
-    let all: Vec<bool> = members.iter().map(|member| member.choice.is_some()).collect();
-    let none = arms.of(vec![false; members.len()]);
-    let every = arms.of(all.clone());
+/// What an answer that is of no use says.
+fn why_not(answer: Result<Reply, Loss>) -> String {
+    match answer {
+        Ok(Reply::Disturbed { why }) => why,
+        Ok(Reply::Failed { outcome }) => outcome.detail,
+        Ok(other) => unexpected(&other).to_string(),
+        Err(loss) => loss.to_string(),
+    }
+}
+
+/// All baselines, all choices, and for each choice only it and all but it, each arm once.
+fn arms_of(members: &[Member]) -> (Vec<Arm>, Vec<Duel>) {
+    let all: Arm = members.iter().map(|member| member.choice.is_some()).collect();
+    let mut arms = vec![vec![false; members.len()], all.clone()];
+    let mut place_of = |arm: Arm| {
+        arms.iter().position(|known| *known == arm).unwrap_or_else(|| {
+            arms.push(arm);
+            arms.len() - 1
+        })
+    };
     let mut duel = |member: usize| {
         let (mut only, mut but) = (vec![false; members.len()], all.clone());
         (only[member], but[member]) = (true, false);
-        Duel { member, pairs: [(none, arms.of(only)), (arms.of(but), every)] }
+        Duel { member, pairs: [(BASELINES, place_of(only)), (place_of(but), CHOICES)] }
     };
     let duels = (0..members.len()).filter(|&member| all[member]).map(&mut duel).collect();
     (arms, duels)
@@ -226,7 +227,7 @@ fn means(order: &[usize], times_us: &[f64], arms: usize) -> Vec<f64> {
 }
 
 /// What the blocks come to; `None` where too few of them have a ratio.
-fn conclude(members: &[Member], arms: &Arms, duels: &[Duel], blocks: &[Vec<f64>]) -> Option<Mixed> {
+fn conclude(members: &[Member], duels: &[Duel], blocks: &[Vec<f64>]) -> Option<Mixed> {
     // A block that was disturbed so much that it has no ratio is one of many.
     let ratio_of = |of: &dyn Fn(&[f64]) -> f64| {
         let logs: Vec<f64> = blocks.iter().map(|block| of(block).ln()).filter(|log| log.is_finite()).collect();
@@ -242,15 +243,13 @@ fn conclude(members: &[Member], arms: &Arms, duels: &[Duel], blocks: &[Vec<f64>]
         })?;
         ratios.push((member.at, ratio));
     }
-    // The first two arms are those of baselines and of choices.
-    let mut baselines_us: Vec<f64> = blocks.iter().map(|block| block[0]).collect();
-    debug_assert!(arms.on[0].iter().all(|on| !on));
+    let mut baselines_us: Vec<f64> = blocks.iter().map(|block| block[BASELINES]).collect();
     Some(Mixed {
         m: members.first()?.problem.m(),
         problems: members.len(),
         launches: members.iter().map(|member| member.launches).sum(),
         baselines_us: tgemm_db::outcome::median(&mut baselines_us)?,
-        ratio: ratio_of(&|block| block[1] / block[0])?,
+        ratio: ratio_of(&|block| block[CHOICES] / block[BASELINES])?,
         ratios,
     })
 }
@@ -317,14 +316,14 @@ mod tests {
         let choices = [choice(1, 1, 2, Verdict::Faster), choice(2, 1, 2, Verdict::Faster)];
         let group = &groups(&choices, &here(), |_| true)[0];
         let (arms, duels) = arms_of(&group.members);
-        assert_eq!(arms.on.len(), 4);
+        assert_eq!(arms.len(), 4);
         // 2 launches each; one saves 0.5 a launch, the other 0.25, both together 0.1 a round more.
         let time = |on: &[bool]| {
             let saved = [1.0, 0.5].iter().zip(on).filter(|(_, on)| **on).map(|(us, _)| us).sum::<f64>();
             8.0 - saved - if on.iter().all(|on| *on) { 0.1 } else { 0.0 }
         };
-        let block: Vec<f64> = arms.on.iter().map(|on| time(on)).collect();
-        let mixed = conclude(&group.members, &arms, &duels, &vec![block; 6]).unwrap();
+        let block: Vec<f64> = arms.iter().map(|on| time(on)).collect();
+        let mixed = conclude(&group.members, &duels, &vec![block; 6]).unwrap();
         let saved: f64 = mixed.ratios.iter().map(|(_, ratio)| 2.0 * 1.5 * (1.0 / ratio.estimate - 1.0)).sum();
         assert!((saved - 1.6).abs() < 1e-9, "{saved}");
         assert!((mixed.ratio.estimate - 6.4 / 8.0).abs() < 1e-9 && mixed.baselines_us == 8.0, "{mixed:?}");
@@ -335,16 +334,12 @@ mod tests {
     fn figures_that_make_no_sense_are_none() {
         let choices = [choice(1, 1, 1, Verdict::Faster), choice(2, 1, 1, Verdict::Same)];
         let group = &groups(&choices, &here(), |_| true)[0];
-        let (arms, duels) = arms_of(&group.members);
-        assert_eq!(
-            conclude(&group.members, &arms, &duels, &vec![vec![4.0, 9.0]; 6]),
-            None,
-            "slower by more than it takes"
-        );
-        assert_eq!(conclude(&group.members, &arms, &duels, &vec![vec![4.0, 3.9]; 3]), None, "too few for an interval");
+        let (_, duels) = arms_of(&group.members);
+        assert_eq!(conclude(&group.members, &duels, &vec![vec![4.0, 9.0]; 6]), None, "slower by more than it takes");
+        assert_eq!(conclude(&group.members, &duels, &vec![vec![4.0, 3.9]; 3]), None, "too few for an interval");
         let mut blocks = vec![vec![4.0, 3.9]; 6];
         blocks.push(vec![4.0, 9.0]);
-        let mixed = conclude(&group.members, &arms, &duels, &blocks).unwrap();
+        let mixed = conclude(&group.members, &duels, &blocks).unwrap();
         assert!((mixed.ratios[0].1.estimate - 1.5 / 1.6).abs() < 1e-9, "one such block is left out: {mixed:?}");
     }
 

@@ -281,7 +281,7 @@ impl Session {
     }
 }
 
-fn unexpected(reply: &Reply) -> Loss {
+pub(super) fn unexpected(reply: &Reply) -> Loss {
     let mut text = format!("{reply:?}");
     if let Some((cut, _)) = text.char_indices().nth(80) {
         text.truncate(cut);

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 
 use tgemm_db::outcome::{Outcome, OutcomeKind};
 use tgemm_db::{Problem, Solution};
-use tgemm_kernels::measure::{self, Bench, BenchOptions, BlockEntry, Mix, Verified};
+use tgemm_kernels::measure::{Bench, BenchOptions, BlockEntry, Mix, Verified};
 use tgemm_kernels::{Ask, Context, Effort, Error, Mode, Prepared};
 
-use super::wire::{self, Candidate, MixEntry, MixPart, Reply, Request};
+use super::wire::{self, Candidate, MixPart, Reply, Request};
 use crate::device;
 
 /// Freed buffers are kept up to this part of the host's memory (one quarter).
@@ -79,8 +79,6 @@ impl Served {
             }
             Request::MeasureMix { block } => {
                 let (Some(context), Some(mix)) = (&mut self.context, &mut self.mix) else { return Err(nothing_open()) };
-                let entry = |MixEntry { ids, rounds }| measure::MixEntry { ids, rounds };
-                let block: Vec<measure::MixEntry> = block.into_iter().map(entry).collect();
                 measured(mix.measure(context.as_mut(), &block))
             }
             request => {

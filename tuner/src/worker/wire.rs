@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tgemm_db::outcome::{ErrorFigures, Outcome};
 use tgemm_db::{Environment, Problem, Solution};
+pub use tgemm_kernels::measure::MixEntry;
 use tgemm_kernels::{Ask, Between, Effort};
 
 /// The longest message either side accepts.
@@ -108,15 +109,6 @@ pub struct MixPart {
     pub launches: u32,
     /// All that may run it.
     pub solutions: Vec<Solution>,
-}
-
-/// One entry of a block of a mix.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MixEntry {
-    /// Who runs: a candidate for each problem, by the numbers that [`Reply::Mixed`] gave.
-    pub ids: Vec<usize>,
-    /// Rounds to average over.
-    pub rounds: u32,
 }
 
 /// A solution that a library offers for the problem in hand.
