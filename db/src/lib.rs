@@ -50,5 +50,5 @@ pub use name::Name;
 pub use origin::{Origin, Source};
 pub use outcome::{Outcome, Trial};
 pub use problem::{Gemm, Problem, Site};
-pub use recording::{Recorded, Via};
+pub use recording::{Follows, Recorded, Via};
 pub use solution::{Numerics, Params, Solution, WeightForm};

@@ -1,6 +1,6 @@
 //! A problem together with how it was asked for: what one line of a recording stands for.
 
-use tgemm_db::{Problem, Recorded, Via};
+use tgemm_db::{Follows, Problem, Recorded, Via};
 
 /// A library file that calls went to.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,12 +22,14 @@ pub struct Asked {
     pub workspace_bytes_max: Option<u64>,
     /// The library that was called, if that is known; one and the same reference for each file.
     pub library: Option<&'static LibraryFile>,
+    /// What came before, of calls in a graph.
+    pub follows: Option<Follows>,
 }
 
 impl Asked {
     /// `problem` by `via`, of which nothing more is known.
     pub fn new(problem: Problem, via: Via) -> Asked {
-        Asked { problem, via, workspace_bytes_max: None, library: None }
+        Asked { problem, via, workspace_bytes_max: None, library: None, follows: None }
     }
 
     /// The row of a recording that says so.
@@ -37,6 +39,7 @@ impl Asked {
             count,
             via: self.via,
             captured,
+            follows: self.follows,
             workspace_bytes_max: self.workspace_bytes_max,
             library_file: library(|library| &library.file),
             library_build: library(|library| &library.version),
@@ -53,6 +56,7 @@ impl PartialEq for Asked {
             && self.via == other.via
             && self.workspace_bytes_max == other.workspace_bytes_max
             && place(self) == place(other)
+            && self.follows == other.follows
     }
 }
 

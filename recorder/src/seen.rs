@@ -123,6 +123,10 @@ fn hash(asked: &Asked) -> usize {
     hasher.write_u64(u64::from(gemm.m) << 32 | u64::from(site.n));
     hasher.write_u64(u64::from(site.k) << 32 | u64::from(site.batch.count));
     hasher.write_u64(types << 32 | rest);
+    if let Some(follows) = &asked.follows {
+        // Of the few products that one follows, how far they lie away tells most apart.
+        hasher.write_u64(hash_fields(&follows.problem) as u64 ^ u64::from(follows.nodes_between.unwrap_or(u32::MAX)));
+    }
     hasher.finish() as usize
 }
 
@@ -215,7 +219,7 @@ impl Drop for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tgemm_db::{DType, Site, Via};
+    use tgemm_db::{DType, Follows, Site, Via};
 
     #[test]
     fn one_entry_a_problem_and_api() {
@@ -234,14 +238,37 @@ mod tests {
     }
 
     #[test]
+    fn one_entry_for_each_call_that_a_problem_follows() {
+        let seen = Seen::new();
+        let at = |m| Site::linear(16, 32, DType::F32).at(m).into();
+        let plain = Asked::new(at(1), Via::Linear);
+        let after = |m, nodes_between| Asked { follows: Some(Follows { problem: at(m), nodes_between }), ..plain };
+        let all = [plain, after(1, Some(0)), after(2, Some(0)), after(2, Some(1)), after(2, None)];
+        let first: Vec<&Entry> = all.iter().map(|asked| seen.entry(asked).unwrap()).collect();
+        assert_eq!(seen.iter().count(), all.len(), "each is another one");
+        for (asked, entry) in all.iter().zip(first) {
+            assert!(ptr::eq(seen.entry(asked).unwrap(), entry), "{asked:?} is found again");
+            assert_eq!((entry.asked(), entry.row(3).follows), (asked, asked.follows));
+        }
+        let hashes: std::collections::BTreeSet<usize> = all.iter().map(hash).collect();
+        assert_eq!(hashes.len(), all.len(), "nor are they searched for among each other");
+        assert_eq!(seen.iter().count(), all.len());
+    }
+
+    #[test]
     fn problems_that_hash_alike_stay_apart() {
         let seen = Seen::new();
         let plain = Site::linear(16, 32, DType::F32);
         let relu = Site { activation: tgemm_db::problem::Activation::Relu, ..plain };
         let (a, b) = (Asked::new(plain.at(1).into(), Via::Linear), Asked::new(relu.at(1).into(), Via::Linear));
         assert_eq!(hash(&a), hash(&b));
-        seen.entry(&a).unwrap().count.store(5, Ordering::Relaxed);
-        assert_eq!(seen.entry(&b).unwrap().count(), 0);
+        let after = |nodes_between| Asked { follows: Some(Follows { problem: a.problem, nodes_between }), ..a };
+        let (c, d) = (after(None), after(Some(u32::MAX)));
+        assert_eq!(hash(&c), hash(&d));
+        for (one, other) in [(a, b), (c, d)] {
+            seen.entry(&one).unwrap().count.store(5, Ordering::Relaxed);
+            assert_eq!(seen.entry(&other).unwrap().count(), 0);
+        }
     }
 
     #[test]

@@ -13,17 +13,27 @@ use super::linear::{Linear, LinearColumns};
 use super::sheet::{Column, Header, Reason, Sheet, Spec};
 use super::{Format, column};
 use crate::atomic::{self, WriteError};
-use crate::recording::Recorded;
+use crate::recording::{Follows, Recorded};
 
 pub(super) const SPEC: Spec = Spec {
     required: &["M", "N", "K", "bias", "dtype", "outdtype", "scaleAB", "bpreshuffle", "problem"],
-    optional: &["count", "via", "captured", "workspace_bytes_max", "library_file", "library_build"],
+    optional: &[
+        "count",
+        "via",
+        "captured",
+        "workspace_bytes_max",
+        "library_file",
+        "library_build",
+        "follows",
+        "nodes_between",
+    ],
     renamed: &[],
 };
 
 /// The header line of an untuned table, with its line end.
 pub fn header() -> &'static str {
-    "M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,problem,count,via,captured,workspace_bytes_max,library_file,library_build\n"
+    "M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,problem,count,via,captured,workspace_bytes_max,library_file,\
+     library_build,follows,nodes_between\n"
 }
 
 /// Appends one row with its line end to `out`; a recorder appends the result to a file with one write.
@@ -32,7 +42,9 @@ pub fn write_row(out: &mut String, recorded: &Recorded) {
     Linear::of(&recorded.problem).write(&mut line);
     line.cell(recorded.problem).cell(recorded.count).cell(recorded.via);
     line.cell(column::flag_text(recorded.captured)).optional(recorded.workspace_bytes_max);
-    line.text(&recorded.library_file).text(&recorded.library_build).end();
+    line.text(&recorded.library_file).text(&recorded.library_build);
+    line.optional(recorded.follows.map(|follows| follows.problem));
+    line.optional(recorded.follows.and_then(|follows| follows.nodes_between)).end();
 }
 
 /// The whole table as text.
@@ -58,6 +70,8 @@ struct Ours {
     workspace_bytes_max: Option<Column>,
     library_file: Option<Column>,
     library_build: Option<Column>,
+    follows: Option<Column>,
+    nodes_between: Option<Column>,
 }
 
 impl Ours {
@@ -76,8 +90,15 @@ impl Ours {
             workspace_bytes_max: self.workspace_bytes_max.map_or(Ok(None), |column| column.whole_or_none(row))?,
             library_file: text(self.library_file)?,
             library_build: text(self.library_build)?,
+            follows: self.follows(row)?,
             ..bare
         })
+    }
+
+    fn follows(&self, row: &Cells) -> Result<Option<Follows>, Reason> {
+        let nodes_between = self.nodes_between.map_or(Ok(None), |column| column.whole_or_none(row))?;
+        let said = self.follows.filter(|column| !column.text(row).is_empty());
+        said.map(|column| Ok(Follows { problem: column.parsed(row)?, nodes_between })).transpose()
     }
 }
 
@@ -91,6 +112,8 @@ pub(super) fn read(sheet: &Sheet<'_>, header: &Header<'_>) -> Result<Read<Record
         workspace_bytes_max: header.find("workspace_bytes_max"),
         library_file: header.find("library_file"),
         library_build: header.find("library_build"),
+        follows: header.find("follows"),
+        nodes_between: header.find("nodes_between"),
     };
     sheet.read(Format::Untuned, |_, row| ours.read(&linear, row))
 }

@@ -54,6 +54,7 @@ pub(super) fn load(connection: &Connection) -> Result<Vec<Recorded>, Fault> {
             via: c.parse("via")?,
             count: c.unsigned()?,
             captured: c.get()?,
+            follows: None,
             workspace_bytes_max: c.optional_unsigned()?,
             library_file: c.get()?,
             library_build: c.get()?,

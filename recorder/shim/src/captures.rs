@@ -3,31 +3,97 @@
 //! A capture collects the calls made on its streams, under the number that the runtime gives it; where it ends, they belong to
 //! the graph; where that is instantiated, to the executable; and each launch of it counts them. Calls of a graph that is
 //! launched into another capture belong to that one as well.
+//!
+//! Of each call it is also known which came before it, and how many nodes of the graph lie between the two: what stands
+//! around a product has its effect on the time that it takes. The first call of a graph follows the last of the graph that was
+//! launched before. Where a capture has several streams, this is the order in which calls were made.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tgemm_recorder::Entry;
+use tgemm_db::Follows;
 use tgemm_recorder::counters::Counter;
+use tgemm_recorder::{Asked, Entry, Recorder};
 
 use crate::state::Shim;
-
-/// The number of a capture, as the runtime gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Capture(pub u64);
+use crate::stream::Capture;
 
 /// Most graphs, and most executables, that are known at once; what is made beyond is not counted.
 const GRAPHS_MAX: usize = 1 << 16;
 
-/// The entries of a graph, each with how often it is in there.
-type Calls = Arc<Vec<(&'static Entry, u64)>>;
+/// The calls of a graph.
+#[derive(Clone, Default)]
+struct Calls {
+    /// The first: what it follows is known where the graph is launched.
+    first: Option<&'static Entry>,
+    /// All others, by what they follow, each with how often it is in there.
+    others: Vec<(&'static Entry, u64)>,
+    /// The last, and how many nodes the graph had after it.
+    last: Option<(&'static Entry, Option<u32>)>,
+}
+
+/// Nodes of a graph before something was put into it, and after.
+#[derive(Clone, Copy, Default)]
+struct Nodes {
+    before: Option<u32>,
+    after: Option<u32>,
+}
+
+impl Nodes {
+    fn around(capture: &Capture) -> Nodes {
+        Nodes { before: capture.nodes, after: capture.nodes_now() }
+    }
+}
+
+/// The entry for calls of `entry` that follow those of `last`.
+fn follower(
+    recorder: &'static Recorder,
+    entry: &'static Entry,
+    last: &'static Entry,
+    nodes_between: Option<u32>,
+) -> &'static Entry {
+    let follows = Some(Follows { problem: last.asked().problem, nodes_between });
+    // Without room for one more they are counted as calls of which nothing else is known.
+    recorder.entry(&Asked { follows, ..*entry.asked() }).unwrap_or(entry)
+}
+
+impl Calls {
+    fn push(&mut self, recorder: &'static Recorder, entry: &'static Entry, nodes: Nodes) {
+        match self.last {
+            None => self.first = Some(entry),
+            Some((last, then)) => {
+                let between = nodes.before.zip(then).and_then(|(now, then)| now.checked_sub(then));
+                self.add(follower(recorder, entry, last, between), 1);
+            }
+        }
+        self.last = Some((entry, nodes.after));
+    }
+
+    /// Puts the calls of a graph in that became part of this one.
+    fn append(&mut self, recorder: &'static Recorder, inner: &Calls, nodes: Nodes) {
+        let (Some(first), Some((last, _))) = (inner.first, inner.last) else { return };
+        self.push(recorder, first, nodes);
+        inner.others.iter().for_each(|(entry, times)| self.add(entry, *times));
+        self.last = Some((last, nodes.after));
+    }
+
+    fn add(&mut self, entry: &'static Entry, times: u64) {
+        match self.others.iter_mut().find(|(have, _)| std::ptr::eq(*have, entry)) {
+            Some((_, count)) => *count += times,
+            None => self.others.push((entry, times)),
+        }
+    }
+}
 
 #[derive(Default)]
 struct Known {
-    captures: HashMap<Capture, Vec<(&'static Entry, u64)>>,
-    graphs: HashMap<usize, Calls>,
-    executables: HashMap<usize, Calls>,
+    /// By their numbers.
+    captures: HashMap<u64, Calls>,
+    graphs: HashMap<usize, Arc<Calls>>,
+    executables: HashMap<usize, Arc<Calls>>,
+    /// The last call of the graph that was launched last.
+    last: Option<&'static Entry>,
 }
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
@@ -37,13 +103,6 @@ static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 fn with<T>(act: impl FnOnce(&mut Known) -> T) -> T {
     act(KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
-}
-
-fn add(calls: &mut Vec<(&'static Entry, u64)>, entry: &'static Entry, times: u64) {
-    match calls.iter_mut().find(|(have, _)| std::ptr::eq(*have, entry)) {
-        Some((_, count)) => *count += times,
-        None => calls.push((entry, times)),
-    }
 }
 
 /// Is a capture under way anywhere in the process? One load.
@@ -58,10 +117,11 @@ pub fn began() {
 }
 
 /// Notes a call that goes into a capture.
-pub fn note(capture: Capture, entry: &'static Entry) {
+pub fn note(recorder: &'static Recorder, capture: Capture, entry: &'static Entry) {
+    let nodes = Nodes::around(&capture);
     with(|known| {
-        if known.captures.len() < GRAPHS_MAX || known.captures.contains_key(&capture) {
-            add(known.captures.entry(capture).or_default(), entry, 1);
+        if known.captures.len() < GRAPHS_MAX || known.captures.contains_key(&capture.id) {
+            known.captures.entry(capture.id).or_default().push(recorder, entry, nodes);
         }
     });
 }
@@ -70,11 +130,11 @@ pub fn note(capture: Capture, entry: &'static Entry) {
 pub fn ended(capture: Option<Capture>, graph: Option<usize>) {
     let _ = ACTIVE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |active| active.checked_sub(1));
     with(|known| {
-        let calls = capture.and_then(|capture| known.captures.remove(&capture)).unwrap_or_default();
+        let calls = capture.and_then(|capture| known.captures.remove(&capture.id)).unwrap_or_default();
         if let Some(graph) = graph {
             // A number may have been another graph's before.
             known.graphs.remove(&graph);
-            if !calls.is_empty() && known.graphs.len() < GRAPHS_MAX {
+            if calls.first.is_some() && known.graphs.len() < GRAPHS_MAX {
                 known.graphs.insert(graph, Arc::new(calls));
             }
         }
@@ -106,12 +166,12 @@ pub fn copied(copy: usize, graph: usize) {
 }
 
 /// `child` was put into `graph`.
-pub fn nested(graph: usize, child: usize) {
+pub fn nested(recorder: &'static Recorder, graph: usize, child: usize) {
     with(|known| {
         let Some(inner) = known.graphs.get(&child).cloned() else { return };
         if known.graphs.len() < GRAPHS_MAX {
             let outer = Arc::make_mut(known.graphs.entry(graph).or_default());
-            inner.iter().for_each(|(entry, times)| add(outer, entry, *times));
+            outer.append(recorder, &inner, Nodes::default());
         }
     });
 }
@@ -128,15 +188,19 @@ pub fn executable_gone(executable: usize) {
 
 /// `executable` was launched: into `capture`, or to run.
 pub fn launched(shim: &Shim, executable: usize, capture: Option<Capture>) {
+    let recorder = shim.recorder;
     let Some(calls) = with(|known| known.executables.get(&executable).cloned()) else { return };
+    let (Some(first), Some((last, _))) = (calls.first, calls.last) else { return };
     match capture {
         None => {
             shim.counters.add(Counter::Replayed, 1);
-            calls.iter().for_each(|(entry, times)| shim.recorder.add(entry, *times, true));
+            let before = with(|known| known.last.replace(last));
+            recorder.add(before.map_or(first, |before| follower(recorder, first, before, None)), 1, true);
+            calls.others.iter().for_each(|(entry, times)| recorder.add(entry, *times, true));
         }
-        Some(capture) => with(|known| {
-            let outer = known.captures.entry(capture).or_default();
-            calls.iter().for_each(|(entry, times)| add(outer, entry, *times));
-        }),
+        Some(capture) => {
+            let nodes = Nodes::around(&capture);
+            with(|known| known.captures.entry(capture.id).or_default().append(recorder, &calls, nodes));
+        }
     }
 }

@@ -29,6 +29,7 @@
 //! | `apply` | tuned choices in the place of a library's own |
 //! | `cache` | calls that a thread has made before |
 //! | `captures` | which problems are in which graph |
+//! | `stream` | what the GPU's runtime says of a stream: its capture |
 //! | `shadow` | a number for each of a library's handles |
 
 mod apply;
@@ -42,3 +43,4 @@ mod real;
 mod seen;
 mod shadow;
 mod state;
+mod stream;

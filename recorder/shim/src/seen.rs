@@ -8,9 +8,10 @@ use tgemm_vendor::gpu::Dialect;
 
 use crate::apply::{Launch, Launched};
 use crate::cache::{self, Key};
-use crate::captures::{self, Capture};
+use crate::captures;
 use crate::product;
 use crate::state::Shim;
+use crate::stream::Capture;
 
 /// A call of a problem.
 #[derive(Clone, Copy)]
@@ -44,7 +45,7 @@ pub fn look(shim: &'static Shim, call: Option<Call>, how: How) -> Option<Seen> {
         return None;
     };
     let How { via, workspace_bytes_max, library, capture } = how;
-    let entry = shim.recorder.entry(&Asked { problem, via, workspace_bytes_max, library })?;
+    let entry = shim.recorder.entry(&Asked { workspace_bytes_max, library, ..Asked::new(problem, via) })?;
     Some(Seen { shim, entry, capture })
 }
 
@@ -91,7 +92,7 @@ impl Seen {
             Some(capture) => {
                 self.shim.counters.add(Counter::Captured, 1);
                 self.shim.recorder.add_unforked(self.entry, 0, true);
-                captures::note(capture, self.entry);
+                captures::note(self.shim.recorder, capture, self.entry);
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Programs that call ROCm's libraries, which the double plays: what they did, by which call and with which workspace, is what
-//! is recorded; a graph's calls count once a replay.
+//! is recorded; a graph's calls count once a replay, each after the call that it followed.
 
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Bench, counts, expected, rows, run, said};
@@ -105,4 +105,64 @@ fn what_a_graph_holds_counts_once_a_replay() {
     // What was only captured is known too, and all of it is known to have been captured.
     let captured: BTreeSet<u32> = rows(&place).iter().filter(|row| row.captured).map(|row| row.problem.m()).collect();
     assert_eq!(captured, [3, 5, 11, 13, 17].into());
+}
+
+/// A call that followed another one in a graph: its M, its API, the other's M, and the nodes between them.
+type Following = (u32, Via, u32, Option<u32>);
+
+/// How often which call followed which.
+fn followers(place: &Path) -> BTreeMap<Following, u64> {
+    let mut found = BTreeMap::new();
+    for row in rows(place) {
+        if let Some(follows) = row.follows {
+            let following = (row.problem.m(), row.via, follows.problem.m(), follows.nodes_between);
+            *found.entry(following).or_default() += row.count;
+        }
+    }
+    found
+}
+
+/// What the client's graphs of one M have in them, as often as they ran.
+fn inside(m: u32, runs: u64) -> [(Following, u64); 3] {
+    let nodes_before = [(Via::GemmEx, 0), (Via::RocblasGemmEx, 1), (Via::LtMatmul, 2)];
+    nodes_before.map(|(via, nodes)| ((m, via, m, Some(nodes)), runs))
+}
+
+#[test]
+fn each_call_of_a_graph_follows_the_one_before_it() {
+    let Some(rocm) = Rocm::new() else { return };
+    rocm.check("replay");
+    let place = rocm.bench.path("recorded");
+    let mut wanted: BTreeMap<Following, u64> =
+        [(3, 7), (5, 2), (13, 4 + 3), (17, 4 + 3)].into_iter().flat_map(|(m, runs)| inside(m, runs)).collect();
+    // First calls follow the last of the launch before, whichever graph's that was, and those of a child what it was put behind:
+    // nodes of two graphs are not counted together. M, the other's M, how often.
+    for (m, before, times) in [(3, 3, 6), (5, 3, 1), (5, 5, 1), (13, 5, 1), (13, 17, 3 + 3), (17, 13, 4 + 3)] {
+        wanted.insert((m, Via::GemmEx, before, None), times);
+    }
+    assert_eq!(followers(&place), wanted);
+    let rows = rows(&place);
+    // The first launch of all follows nothing, nor does the call outside of graphs.
+    let mut alone = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.follows.is_none() && row.count > 0) {
+        *alone.entry((row.problem.m(), row.via)).or_default() += row.count;
+    }
+    assert_eq!(alone, [((3, Via::GemmEx), 2)].into());
+    // All else is known of them as well.
+    let followers = || rows.iter().filter(|row| row.follows.is_some());
+    assert!(followers().all(|row| row.captured && !row.library_file.is_empty()), "{rows:?}");
+    assert!(followers().all(|row| row.workspace_bytes_max == (row.via == Via::LtMatmul).then_some(4096)), "{rows:?}");
+}
+
+#[test]
+fn a_graph_launched_among_the_calls_of_a_capture_has_its_place_there() {
+    let Some(rocm) = Rocm::new() else { return };
+    rocm.check("among");
+    let mut wanted: BTreeMap<Following, u64> = inside(5, 2).into();
+    // Between the inner graph and the calls around it are the nodes that the outer one has there.
+    wanted.insert((5, Via::GemmEx, 3, Some(3)), 2);
+    wanted.insert((7, Via::GemmEx, 5, Some(1)), 2);
+    // The second launch follows the first.
+    wanted.insert((3, Via::GemmEx, 7, None), 1);
+    assert_eq!(followers(&rocm.bench.path("recorded")), wanted);
 }

@@ -41,6 +41,49 @@ fn captures_have_numbers() {
 }
 
 #[test]
+fn graphs_tell_how_many_nodes_they_have() {
+    in_child("graphs_tell_how_many_nodes_they_have", "{}", |rocm| {
+        let (lt, stream, idle) = (rocm.lt(), rocm.stream(), rocm.stream());
+        let (product, _) = bf16_product(rocm, 16, 8, 32);
+        let info = |stream: usize| {
+            let (mut status, mut id, mut graph) = (-1i32, 0u64, 0usize);
+            let (to_status, to_id, to_graph) = (&raw mut status, &raw mut id, &raw mut graph);
+            let asked = call!(rocm, hipStreamGetCaptureInfo_v2(stream, to_status, to_id, to_graph, 0, 0));
+            (asked, status, id, graph)
+        };
+        let nodes = |graph: usize| rocm.word(|count| call!(rocm, hipGraphGetNodes(graph, 0, count)));
+        assert_eq!(info(stream), (0, 0, 0, 0), "no capture, and no graph");
+        assert_eq!(call!(rocm, hipStreamBeginCapture(stream, 2)), 0);
+        let (asked, status, id, under_way) = info(stream);
+        assert_eq!((asked, status), (0, 1));
+        let mut known = 0u64;
+        assert_eq!(call!(rocm, hipStreamGetCaptureInfo(stream, &raw const status, &raw mut known)), 0);
+        assert_eq!(id, known, "the number that the older call tells");
+        assert_eq!(nodes(under_way), Ok(0));
+        for launches in 1..=3 {
+            assert_eq!(rocm.matmul(lt, &product, None, stream), 0);
+            assert_eq!(nodes(under_way), Ok(launches));
+        }
+        assert_eq!(call!(rocm, hipMemsetAsync(product.workspace.0, 0, 64, stream)), 0);
+        assert_eq!(nodes(under_way), Ok(4), "not only products");
+        assert_eq!(rocm.matmul(lt, &product, None, idle), 0);
+        assert_eq!(nodes(under_way), Ok(4), "only those of its stream");
+        let graph = rocm.word(|place| call!(rocm, hipStreamEndCapture(stream, place))).unwrap();
+        assert_eq!(nodes(graph), Ok(4));
+        // A list of them is not played.
+        let (mut list, mut count) = ([0usize; 4], 4usize);
+        assert_eq!(call!(rocm, hipGraphGetNodes(graph, list.as_mut_ptr(), &raw mut count)), 1, "hipErrorInvalidValue");
+        assert_eq!((list, count), ([0; 4], 4));
+        for unknown in [4711, stream, under_way, idle] {
+            assert_eq!(nodes(unknown), Err(1), "no capture is under way in {unknown}");
+        }
+        assert_ne!(info(4711).0, 0);
+        assert_eq!(call!(rocm, hipGraphDestroy(graph)), 0);
+        assert_eq!(nodes(graph), Err(1), "it is no more");
+    });
+}
+
+#[test]
 fn graphs_are_copied_nested_and_brought_up_to_others() {
     in_child("graphs_are_copied_nested_and_brought_up_to_others", r#"{"trace": "TRACE"}"#, |rocm| {
         let (lt, stream) = (rocm.lt(), rocm.stream());

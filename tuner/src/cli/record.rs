@@ -103,7 +103,11 @@ fn tell(place: Place, tally: Option<Tally>) {
 }
 
 fn report(collected: &Collected, merged: &Path, tally: Option<&Tally>) -> String {
-    let mut text = format!("tune: recorded in {} processes: {}", collected.files, summary(&collected.rows));
+    let mut text = format!(
+        "tune: recorded in {} processes: {}",
+        collected.files,
+        summary(&recording::merge(collected.rows.clone()))
+    );
     let unsaid = tally.map_or(0, |tally| tally.get(Counter::Unrepresentable));
     if unsaid > 0 {
         text += &format!("{unsaid} more calls are of kinds that no problem of ours says\n");

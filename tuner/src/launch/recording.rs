@@ -94,7 +94,7 @@ impl Place {
 /// The recordings of a folder as one.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// Problems, equal ones summed.
+    /// Problems, equal ones summed where they followed the same ones.
     pub rows: Vec<Recorded>,
     /// Files that held some: processes.
     pub files: usize,
@@ -126,7 +126,7 @@ impl Collected {
                 Err(error) => collected.unreadable.push(error),
             }
         }
-        collected.rows = recording::merge(rows);
+        collected.rows = recording::merge_followers(rows);
         collected
     }
 }

@@ -11,7 +11,7 @@ use crate::format::aiter::{Family, Like};
 use crate::format::limits::LINE_BYTES_MAX;
 use crate::format::{self, AssumedDevice, Content, Format, ReadOptions, aiter, tuned, untuned};
 use crate::problem::{ScaleMode, Site};
-use crate::recording::Recorded;
+use crate::recording::{Follows, Recorded};
 
 const AITER_UNTUNED: &str = "M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle";
 
@@ -169,6 +169,58 @@ fn a_row_that_contradicts_its_problem_is_rejected() {
     );
     let reasons = untuned_reasons(&text.replace("k=32,", ""));
     assert_eq!(reasons, ["u.csv:2: problem: key lacks field 'k'"]);
+}
+
+#[test]
+fn what_a_call_followed_is_named_where_it_is_nonsense() {
+    let problem = Site::linear(64, 32, DType::Bf16).at(16).into();
+    let followed = |nodes_between| Recorded {
+        count: 5,
+        follows: Some(Follows { problem, nodes_between }),
+        ..Recorded::bare(problem)
+    };
+    let text = untuned::to_text(&[followed(Some(7)), followed(None)]);
+    assert_eq!(untuned_reasons(&text), [] as [&str; 0]);
+    let end = format!(",\"{problem}\",7\n");
+    assert!(text.contains(&end), "{text}");
+    let bad = |cells: &str| untuned_reasons(&text.replacen(&end, &format!(",{cells}\n"), 1));
+    let key = format!("\"{problem}\"");
+    // The column's name is in the reason, and the other row is read.
+    for (cells, reason) in [
+        (format!("{},7", key.replace("m=16,", "")), "follows: key lacks field 'm'"),
+        ("nonsense,7".to_owned(), "follows: key starts with 'nonsense'; known operations: gemm, moe"),
+        (format!("{key},many"), "nodes_between is 'many': a whole number in range is expected"),
+        (format!("{key},-1"), "nodes_between is '-1': a whole number in range is expected"),
+        (format!("{key},4294967296"), "nodes_between is '4294967296': a whole number in range is expected"),
+        (",many".to_owned(), "nodes_between is 'many': a whole number in range is expected"),
+    ] {
+        assert_eq!(bad(&cells), [format!("u.csv:2: {reason}")]);
+    }
+}
+
+#[test]
+fn recordings_from_before_calls_were_known_to_follow_others_read_as_they_did() {
+    let problem = Site::linear(64, 32, DType::Bf16).at(16).into();
+    let follows = Some(Follows { problem, nodes_between: Some(7) });
+    let row = Recorded { count: 5, captured: true, follows, workspace_bytes_max: Some(9), ..Recorded::bare(problem) };
+    let text = untuned::to_text(&[row.clone()]);
+    let read = |text: &str| {
+        let read = format::parse_untuned(Path::new("u.csv"), text.as_bytes()).unwrap();
+        assert_eq!((read.format, &read.rejected), (Format::Untuned, &vec![]), "{text}");
+        read.into_values().collect::<Vec<_>>()
+    };
+    let key = format!(",\"{problem}\"");
+    let old = text.replace(",follows,nodes_between", "").replace(&format!("{key},7\n"), "\n");
+    let former = "M,N,K,bias,dtype,outdtype,scaleAB,bpreshuffle,problem,count,via,captured,workspace_bytes_max,\
+                  library_file,library_build\n";
+    assert!(old.starts_with(former) && old.ends_with(",5,,True,9,,\n"), "{old}");
+    assert_eq!(read(&old), [Recorded { follows: None, ..row.clone() }]);
+    // Either column may be absent, or say nothing.
+    let nodes_unknown = Recorded { follows: Some(Follows { problem, nodes_between: None }), ..row.clone() };
+    let no_nodes = text.replace(",nodes_between", "").replace(&format!("{key},7\n"), &format!("{key}\n"));
+    assert_eq!(read(&no_nodes), [nodes_unknown.clone()]);
+    assert_eq!(read(&text.replace(",7\n", ",\n")), [nodes_unknown]);
+    assert_eq!(read(&text.replace(&format!("{key},7\n"), ",,\n")), [Recorded { follows: None, ..row }]);
 }
 
 /// The format of a file called `name` that starts with the line `header`.

@@ -13,7 +13,7 @@ use crate::device::{Build, Device, Vendor};
 use crate::dtype::DType;
 use crate::format::{self, Format, ReadOptions, aiter, tuned, untuned};
 use crate::problem::{Alignment, Problem, ScaleMode, Site, Trans};
-use crate::recording::{Recorded, Via};
+use crate::recording::{Follows, Recorded, Via};
 use crate::solution::{Numerics, Params, Solution, WeightForm};
 
 /// Any text at all: commas, quotes, line ends, separators, blanks at the ends.
@@ -191,12 +191,15 @@ fn rows_that_repeat_others_read_as_if_alone() {
 }
 
 fn recorded() -> impl Strategy<Value = Recorded> {
-    (problems(), any::<u64>(), select(Via::ALL), any::<bool>(), of(any::<u64>()), text(), text()).prop_map(
-        |(problem, count, via, captured, workspace_bytes_max, library_file, library_build)| Recorded {
+    let follows = of((problems(), of(any::<u32>())));
+    let follows = follows.prop_map(|said| said.map(|(problem, nodes_between)| Follows { problem, nodes_between }));
+    (problems(), any::<u64>(), select(Via::ALL), any::<bool>(), follows, of(any::<u64>()), text(), text()).prop_map(
+        |(problem, count, via, captured, follows, workspace_bytes_max, library_file, library_build)| Recorded {
             problem,
             count,
             via,
             captured,
+            follows,
             workspace_bytes_max,
             library_file,
             library_build,
@@ -268,7 +271,7 @@ fn written_files_are_found_by_their_header_and_read_back() {
         std::fs::read_to_string(&path).unwrap(),
         format!(
             "{}64,256,5120,False,torch.bfloat16,torch.float32,False,False,\
-             \"gemm,m=64,n=256,k=5120,x=bf16,w=bf16,out=f32,compute=f32\",3,,False,,,\n",
+             \"gemm,m=64,n=256,k=5120,x=bf16,w=bf16,out=f32,compute=f32\",3,,False,,,,,\n",
             untuned::header()
         )
     );

@@ -30,7 +30,7 @@ pub use launch::{Launch, Launched, factors};
 use plan::{Known, Plan};
 
 use crate::captures;
-use crate::hooks::gpu::capture_of;
+use crate::stream::capture_of;
 
 /// Most devices of one process.
 const DEVICES_MAX: usize = 64;

@@ -1,13 +1,13 @@
-//! What the hooks of GPU libraries ask of others: a handle's stream and modes, and the capture that a stream is in.
+//! What the hooks of GPU libraries ask of them about a handle: its stream and modes.
 
-use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ffi::c_void;
 
 use tgemm_vendor::gpu::{Dialect, Handle};
 
-use crate::captures::{self, Capture};
+use crate::captures;
 use crate::program;
 use crate::real::Beside;
+use crate::stream::{Capture, capture_of};
 
 /// Questions that a library answers about a handle of its own.
 pub struct Facts {
@@ -102,54 +102,4 @@ impl Facts {
         // SAFETY: the contract of this function.
         unsafe { ask::<i32>(question, neighbour, handle) }.is_some_and(|mode| mode & 0xf == TF32)
     }
-}
-
-/// A function of a library by its soname, if that is in the process.
-pub struct Resident {
-    soname: &'static [&'static CStr],
-    name: &'static CStr,
-    address: AtomicUsize,
-}
-
-impl Resident {
-    /// The function `name` of the first of `soname` that is loaded; nothing is searched yet.
-    pub const fn new(soname: &'static [&'static CStr], name: &'static CStr) -> Resident {
-        Resident { soname, name, address: AtomicUsize::new(0) }
-    }
-
-    fn address(&self) -> Option<usize> {
-        let known = self.address.load(Ordering::Relaxed);
-        if known != 0 {
-            return Some(known);
-        }
-        let found = self.soname.iter().find_map(|soname| crate::real::look_up(soname, self.name))?;
-        self.address.store(found, Ordering::Relaxed);
-        Some(found)
-    }
-}
-
-/// `CU_STREAM_CAPTURE_STATUS_ACTIVE`, `hipStreamCaptureStatusActive`.
-const CAPTURING: i32 = 1;
-
-/// The capture that `stream` is in.
-pub fn capture_of(dialect: Dialect, stream: usize) -> Option<Capture> {
-    type CudaInfo = unsafe extern "C" fn(usize, *mut i32, *mut u64, *mut usize, *mut usize, *mut usize) -> i32;
-    type HipInfo = unsafe extern "C" fn(usize, *mut i32, *mut u64) -> i32;
-    static CUDA: Resident = Resident::new(&[c"libcuda.so.1"], c"cuStreamGetCaptureInfo_v2");
-    static HIP: Resident = Resident::new(&[c"libamdhip64.so.7", c"libamdhip64.so.6"], c"hipStreamGetCaptureInfo");
-    let (mut status, mut id) = (0, 0);
-    let null = std::ptr::null_mut();
-    let asked = match dialect {
-        // SAFETY: the driver's function (`cuda.h`, since 11.3); what is not wanted may be null.
-        Dialect::Cuda => unsafe {
-            let ask = std::mem::transmute::<usize, CudaInfo>(CUDA.address()?);
-            ask(stream, &raw mut status, &raw mut id, null, null, null)
-        },
-        // SAFETY: the runtime's function (`hip_runtime_api.h`).
-        Dialect::Hip => unsafe {
-            let ask = std::mem::transmute::<usize, HipInfo>(HIP.address()?);
-            ask(stream, &raw mut status, &raw mut id)
-        },
-    };
-    (asked == 0 && status == CAPTURING).then_some(Capture(id))
 }

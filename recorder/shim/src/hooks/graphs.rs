@@ -6,10 +6,10 @@ use std::ffi::c_void;
 
 use tgemm_vendor::gpu::Dialect;
 
-use super::gpu::capture_of;
 use super::watch;
 use crate::captures;
 use crate::state;
+use crate::stream::capture_of;
 
 /// The handle that a call wrote.
 ///
@@ -42,7 +42,7 @@ macro_rules! runtime {
                 }
             };
             fn $nest(node: *mut c_void, graph: usize, needs: *const c_void, needs_len: usize, child: usize) -> i32, || {
-                captures::nested(graph, child);
+                state::decide(|shim| Some(captures::nested(shim.recorder, graph, child)));
             };
             fn $update(exec: usize, graph: usize, result: usize, node: usize) -> i32, || captures::instantiated(exec, graph);
         }

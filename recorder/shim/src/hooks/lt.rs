@@ -14,7 +14,6 @@ use tgemm_vendor::gpu::{Dialect, Handle};
 use tgemm_vendor::load::{self, Candidate};
 
 use super::arguments::{CUDA_EXECUTION_FAILED, HIP_EXECUTION_FAILED};
-use super::gpu::capture_of;
 use super::{cublas, hook};
 use crate::apply::{Launch, factors};
 use crate::captures;
@@ -22,6 +21,7 @@ use crate::real::{self, Real};
 use crate::seen::{self, How, InPlace, Seen};
 use crate::shadow::Shadow;
 use crate::state::Shim;
+use crate::stream::capture_of;
 
 /// `hipblasComputeType_t` by hipBLASLt descriptor.
 pub(super) static COMPUTE_TYPES: Shadow = Shadow::new();

@@ -8,6 +8,7 @@
 typedef void *Handle;
 
 int hipMalloc(void **place, size_t bytes);
+int hipMemsetAsync(void *to, int byte, size_t bytes, Handle stream);
 int hipStreamCreateWithFlags(Handle *stream, unsigned flags);
 int hipStreamSynchronize(Handle stream);
 int hipStreamBeginCapture(Handle stream, int mode);
@@ -174,12 +175,21 @@ static void eager(void) {
                                          COMPUTE_32F, 160));
 }
 
+/* Nodes of a graph that are no products. */
+static void clear(int times) {
+    while (times-- > 0)
+        TRY(hipMemsetAsync(workspace, 0, 64, stream));
+}
+
 static Handle captured(int m) {
     Handle graph;
     TRY(hipStreamBeginCapture(stream, 1));
+    clear(1);
     gemm_ex(m, 96, 64, &one);
     gemm_ex(m, 96, 64, &one);
+    clear(1);
     roc_gemm_ex(m, 96, 64);
+    clear(2);
     matmul(m, 96, 64, 1, 4096, 1);
     TRY(hipStreamEndCapture(stream, &graph));
     return graph;
@@ -220,10 +230,29 @@ static void replay(void) {
     show("nested", c, 17 * 96 * 2);
 }
 
+/* A graph that is launched among the calls of a capture. */
+static void among(void) {
+    Handle exec, graph, outer;
+    TRY(hipGraphInstantiate(&exec, captured(5), NULL, NULL, 0));
+    TRY(hipStreamBeginCapture(stream, 1));
+    gemm_ex(3, 96, 64, &one);
+    clear(3);
+    TRY(hipGraphLaunch(exec, stream));
+    clear(1);
+    gemm_ex(7, 96, 64, &one);
+    TRY(hipStreamEndCapture(stream, &graph));
+    TRY(hipGraphInstantiate(&outer, graph, NULL, NULL, 0));
+    launch(outer, 2);
+    show("inner", c, 5 * 96 * 2);
+    show("outer", c, 7 * 96 * 2);
+}
+
 int main(int count, char **arguments) {
     prepare();
     if (count > 1 && strcmp(arguments[1], "replay") == 0)
         replay();
+    else if (count > 1 && strcmp(arguments[1], "among") == 0)
+        among();
     else
         eager();
     return 0;

@@ -55,6 +55,7 @@ table! {
         place: usize, graph: usize, needs: usize, needs_len: usize, child: usize,
     );
     fn exec_update = "cuGraphExecUpdate_v2" (exec: usize, graph: usize, result: usize);
+    fn graph_nodes = "cuGraphGetNodes" (graph: usize, nodes: usize, count: usize);
     fn graph_launch = "cuGraphLaunch" (exec: usize, stream: usize);
     fn exec_destroy = "cuGraphExecDestroy" (exec: usize);
     fn graph_destroy = "cuGraphDestroy" (graph: usize);

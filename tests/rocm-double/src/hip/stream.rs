@@ -66,6 +66,38 @@ exports! { hip_call;
         }
     }
 
+    fn hipStreamGetCaptureInfo_v2(
+        stream: usize, status: Out<i32>, id: Out<u64>, graph: Out<usize>, needs: Out<usize>, needs_len: Out<usize>,
+    ) |double| {
+        match double.host() {
+            Ok(mut host) => {
+                let (now, number) = host.capture_info(stream)?;
+                if let Some(number) = number {
+                    id.put(number);
+                    // The graph of a capture under way can only be asked how many nodes it has.
+                    graph.put(stream);
+                }
+                put(&status, now)
+            }
+            Err(cuda) => cuda.enter()?.stream_capture_info(
+                stream,
+                status.address(),
+                id.address(),
+                graph.address(),
+                needs.address(),
+                needs_len.address(),
+            ),
+        }
+    }
+
+    fn hipGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) |double| {
+        match double.host() {
+            Ok(host) if nodes.address() == 0 => put(&count, host.node_count(graph)?),
+            Ok(_) => Err(INVALID_VALUE),
+            Err(cuda) => cuda.enter()?.graph_nodes(graph, nodes.address(), count.address()),
+        }
+    }
+
     fn hipDeviceSynchronize() |double| {
         match double.host() {
             Ok(mut host) => host.synchronize_all(),

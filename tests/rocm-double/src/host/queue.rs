@@ -107,6 +107,14 @@ impl Host {
         Ok((self.capture_status(stream)?, id))
     }
 
+    /// Nodes of a graph, or of the capture that the stream of that name is in: handles are never both.
+    pub fn node_count(&self, graph: usize) -> Result<usize, i32> {
+        let captured = self.streams.get(&named(graph)).and_then(|stream| stream.capture.as_ref());
+        let nodes =
+            captured.map(|capture| capture.nodes.len()).or_else(|| self.graphs.get(&graph).map(|all| all.len()));
+        nodes.ok_or(INVALID_VALUE)
+    }
+
     /// Spoils the capture of a stream.
     pub(super) fn spoil(&mut self, stream: usize) {
         if let Ok(Stream { capture: Some(capture), .. }) = self.stream(stream) {
