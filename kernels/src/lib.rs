@@ -200,6 +200,8 @@ pub struct Turn<'a> {
     pub prepared: &'a dyn Prepared,
     /// On what.
     pub io: Operands,
+    /// What comes before it. At one place of the turns it is the same in all arms of a block.
+    pub before: Between,
 }
 
 impl Turn<'_> {
@@ -219,8 +221,6 @@ pub struct Arm<'a> {
     pub start: usize,
     /// Launches to time; at least 1.
     pub calls: u32,
-    /// The same for all arms of a block.
-    pub between: Between,
 }
 
 /// What stands between two launches, on devices that can; its time is no part of a figure.
@@ -268,6 +268,13 @@ pub trait Context: Backend {
     fn survey(&self, buffer: &Buffer, survey: &Survey) -> Result<Option<Surveyed>, Error> {
         let _ = (buffer, survey);
         Ok(None)
+    }
+
+    /// Puts work into `count` more streams once, as engines do; `None`: into as many as the device's kind usually needs. Where a
+    /// process has done so, kernels start later on some devices, in all of its streams and for good.
+    fn use_streams(&mut self, count: Option<u32>) -> Result<(), Error> {
+        let _ = count;
+        Ok(())
     }
 
     /// May this arm be captured into a graph and replayed? `None` where the device has no graphs.

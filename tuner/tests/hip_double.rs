@@ -103,6 +103,8 @@ fn what_stands_between_launches_is_no_part_of_their_time() {
     let (cold_us, [three, one]) = timed("cold.sqlite", &["--between", "4", "--cold-code"]);
     assert!(one > 64 && three == 3 * one, "{three} and {one}");
     assert!((cold_us / alone_us - 1.0).abs() < 0.1, "{cold_us} and {alone_us} us");
+    let (_, [used, _]) = timed("streams.sqlite", &["--streams", "5"]);
+    assert!(used >= 5 && used % 5 == 0, "{used}: one in each stream, of each worker");
 }
 
 #[test]

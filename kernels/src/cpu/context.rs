@@ -207,9 +207,10 @@ mod tests {
             id: 0,
             prepared: &noted,
             io: Operands { workspace_bytes, ..Operands::default() },
+            before: Between::default(),
         });
         let mut context = CpuContext::open();
-        let arm = Arm { turns: &turns, start: 4, calls: 5, between: Between::default() };
+        let arm = Arm { turns: &turns, start: 4, calls: 5 };
         // SAFETY: these launches use no pointer.
         let times = unsafe { context.time(&[arm]) }.unwrap();
         assert!(times.len() == 1 && times[0] >= 300.0, "{times:?}");
@@ -222,10 +223,10 @@ mod tests {
     #[test]
     fn a_failed_launch_and_an_empty_arm_are_errors() {
         let noted = Noted::new(2);
-        let turns = [Turn { id: 0, prepared: &noted, io: Operands::default() }];
+        let turns = [Turn { id: 0, prepared: &noted, io: Operands::default(), before: Between::default() }];
         let mut context = CpuContext::open();
         for (turns, calls) in [(&turns[..], 9), (&turns[..0], 1), (&turns[..], 0)] {
-            let arm = Arm { turns, start: 0, calls, between: Between::default() };
+            let arm = Arm { turns, start: 0, calls };
             // SAFETY: these launches use no pointer.
             assert!(unsafe { context.time(&[arm]) }.is_err());
         }

@@ -286,6 +286,11 @@ impl Context for GpuContext {
         unsafe { graphs::is_capturable(&self.runtime, self.stream, arm) }.map(Some)
     }
 
+    fn use_streams(&mut self, count: Option<u32>) -> Result<(), Error> {
+        self.resume()?;
+        self.spacer.as_ref().map_or(Ok(()), |spacer| spacer.use_streams(&self.runtime, count))
+    }
+
     unsafe fn time(&mut self, block: &[Arm<'_>]) -> Result<Vec<f64>, Error> {
         self.resume()?;
         self.ensure_events(block.len() + 2)?;

@@ -11,7 +11,7 @@ use tgemm_vendor::gpu::{CallError, Handle, Runtime};
 
 use super::between::{Spacer, Spacing};
 use super::failed;
-use crate::{Arm, Error, Launch, Operands, Stream};
+use crate::{Arm, Error, Launch, Operands, Stream, Turn};
 
 /// Launches of a graph, where a sample has as many: the gap between two replays (1 to 2 us on an H200) is spread over them.
 const LAUNCHES_MIN: usize = 64;
@@ -20,12 +20,11 @@ const LAUNCHES_MIN: usize = 64;
 const LAUNCHES_KEPT_MAX: usize = 1 << 16;
 const GRAPHS_KEPT_MAX: usize = 1024;
 
-/// What makes two captured arms the same: solutions and operands, how many launches, and what stands between them.
+/// What makes two captured arms the same: solutions, operands and what comes before each, and how many launches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     turns: u64,
     launches: usize,
-    between: Spacing,
 }
 
 struct Kept {
@@ -39,7 +38,7 @@ struct Kept {
 pub(super) struct Graphs {
     kept: HashMap<Key, Kept>,
     /// What stands between launches, without the launches.
-    alone: Option<(Spacing, Handle)>,
+    alone: Option<(Vec<Spacing>, Handle)>,
     launches: usize,
     clock: u64,
 }
@@ -61,10 +60,16 @@ fn launches_of(turns: usize, calls: usize) -> usize {
     wanted.div_ceil(turns) * turns
 }
 
-fn hash_of<'a>(turns: impl Iterator<Item = (usize, &'a Operands)>) -> u64 {
+/// What `all` repeats from its beginning to its end.
+fn period_of<T: PartialEq>(all: &[T]) -> &[T] {
+    let repeats = |len: &usize| all.len().is_multiple_of(*len) && all.iter().skip(*len).zip(all).all(|(a, b)| a == b);
+    &all[..(1..all.len()).find(repeats).unwrap_or(all.len())]
+}
+
+fn hash_of<'a>(turns: impl Iterator<Item = (usize, &'a Operands, Spacing)>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for (id, io) in turns {
-        id.hash(&mut hasher);
+    for (id, io, before) in turns {
+        (id, before).hash(&mut hasher);
         let pointers =
             [io.x, io.w, io.bias, io.x_scale, io.w_scale, io.c, io.out.cast_const(), io.workspace.cast_const()];
         pointers.map(|pointer| pointer as usize).hash(&mut hasher);
@@ -110,7 +115,7 @@ impl On<'_> {
         })
     }
 
-    /// Captures `launches` launches of `arm`, each with what comes between it and the next.
+    /// Captures `launches` launches of `arm`, with what comes before each turn.
     ///
     /// # Safety
     /// As [`crate::Context::time`].
@@ -118,24 +123,27 @@ impl On<'_> {
         self,
         arm: &Arm<'_>,
         launches: usize,
-        spacing: Spacing,
+        before: &[Spacing],
     ) -> Result<Result<Handle, String>, Error> {
         self.capture(|| {
-            for at in 0..launches {
-                let turn = &arm.turns[at % arm.turns.len()];
+            let turns = arm.turns.iter().zip(before).cycle();
+            turns.take(launches).try_for_each(|(turn, before)| {
+                self.enqueue_before(*before)?;
                 // SAFETY: the contract of this method.
-                unsafe { turn.launch(Stream(self.stream)) }.map_err(|launch| refused(launch).to_string())?;
-                self.enqueue_between(spacing)?;
-            }
-            Ok(())
+                unsafe { turn.launch(Stream(self.stream)) }.map_err(|launch| refused(launch).to_string())
+            })
         })
     }
 
-    fn spacing(self, arm: &Arm<'_>) -> Result<Spacing, Error> {
-        self.spacer.map_or(Ok(Spacing::default()), |spacer| spacer.spacing(self.runtime, arm.between))
+    /// What comes before each turn of `arm`.
+    fn spacings(self, arm: &Arm<'_>) -> Result<Vec<Spacing>, Error> {
+        let spacing = |turn: &Turn<'_>| {
+            self.spacer.map_or(Ok(Spacing::default()), |spacer| spacer.spacing(self.runtime, turn.before))
+        };
+        arm.turns.iter().map(spacing).collect()
     }
 
-    fn enqueue_between(self, spacing: Spacing) -> Result<(), String> {
+    fn enqueue_before(self, spacing: Spacing) -> Result<(), String> {
         let Some(spacer) = self.spacer else { return Ok(()) };
         // SAFETY: the stream is of the device that the kernels were made on.
         unsafe { spacer.launch(self.runtime, self.stream, spacing) }.map_err(|error| error.to_string())
@@ -155,7 +163,7 @@ impl On<'_> {
 pub(super) unsafe fn is_capturable(runtime: &Runtime, stream: Handle, arm: &Arm<'_>) -> Result<bool, Error> {
     let on = On { runtime, stream, spacer: None };
     // SAFETY: the contract of this function.
-    let captured = unsafe { on.capture_arm(arm, 1, Spacing::default()) }?;
+    let captured = unsafe { on.capture_arm(arm, 1, &[Spacing::default()]) }?;
     let Ok(exec) = captured else { return Ok(false) };
     // SAFETY: the graph is ours; its launch has the operands that the caller vouches for.
     let ran = unsafe {
@@ -176,8 +184,9 @@ impl Graphs {
             return Err(Error::Failed { call: "time".into(), reason: "an arm without operands or calls".into() });
         }
         let launches = launches_of(turns, calls);
-        let hash = hash_of(arm.turns.iter().map(|turn| (turn.id, &turn.io)));
-        let key = Key { turns: hash, launches, between: on.spacing(arm)? };
+        let before = on.spacings(arm)?;
+        let hash = hash_of(arm.turns.iter().zip(&before).map(|(turn, before)| (turn.id, &turn.io, *before)));
+        let key = Key { turns: hash, launches };
         self.clock += 1;
         let exec = match self.kept.get_mut(&key) {
             Some(kept) => {
@@ -186,7 +195,7 @@ impl Graphs {
             }
             None => {
                 // SAFETY: the contract of this method.
-                match unsafe { on.capture_arm(arm, launches, key.between) }? {
+                match unsafe { on.capture_arm(arm, launches, &before) }? {
                     Ok(exec) => {
                         self.keep(on, key, exec);
                         exec
@@ -198,27 +207,26 @@ impl Graphs {
         Ok(Ready::Graph(exec, calls.div_ceil(launches)))
     }
 
-    /// A graph of nothing but what stands between [`LAUNCHES_MIN`] launches; `None` where nothing does.
-    fn ready_between(&mut self, on: On<'_>, block: &[Arm<'_>]) -> Result<Option<Handle>, Error> {
+    /// A graph of nothing but what stands between launches, and of how many; `None` where nothing does.
+    fn ready_between(&mut self, on: On<'_>, block: &[Arm<'_>]) -> Result<Option<(Handle, usize)>, Error> {
         let Some(arm) = block.first() else { return Ok(None) };
-        let spacing = on.spacing(arm)?;
-        if spacing.kernels == 0 {
+        let all = on.spacings(arm)?;
+        if all.iter().all(|spacing| spacing.kernels == 0) {
             return Ok(None);
         }
-        match self.alone {
-            Some((known, exec)) if known == spacing => Ok(Some(exec)),
-            other => {
-                if let Some((_, exec)) = other {
-                    on.destroy(exec);
-                }
-                self.alone = None;
-                let captured = on.capture(|| (0..LAUNCHES_MIN).try_for_each(|_| on.enqueue_between(spacing)))?;
-                let exec =
-                    captured.map_err(|reason| Error::Failed { call: "capture what stands between".into(), reason })?;
-                self.alone = Some((spacing, exec));
-                Ok(Some(exec))
-            }
+        let spacings = period_of(&all);
+        let launches = launches_of(spacings.len(), LAUNCHES_MIN);
+        if let Some((_, exec)) = self.alone.take_if(|(known, _)| known != spacings) {
+            on.destroy(exec);
         }
+        if let Some((_, exec)) = &self.alone {
+            return Ok(Some((*exec, launches)));
+        }
+        let mut turns = spacings.iter().cycle().take(launches);
+        let captured = on.capture(|| turns.try_for_each(|spacing| on.enqueue_before(*spacing)))?;
+        let exec = captured.map_err(|reason| Error::Failed { call: "capture what stands between".into(), reason })?;
+        self.alone = Some((spacings.to_vec(), exec));
+        Ok(Some((exec, launches)))
     }
 
     fn keep(&mut self, on: On<'_>, key: Key, exec: Handle) {
@@ -247,7 +255,7 @@ impl Graphs {
         }
     }
 
-    /// Times each arm of `block`: mean microseconds a call. Arms of a block have the same between their launches.
+    /// Times each arm of `block`: mean microseconds a call. What comes before turns is the same in all of them.
     ///
     /// # Safety
     /// As [`crate::Context::time`]; `events` are events of this runtime, two more than there are arms.
@@ -274,7 +282,7 @@ impl Graphs {
             launched.push(unsafe { run(on, ready, arm) }?);
             record(*event)?;
         }
-        if let Some(exec) = between {
+        if let Some((exec, _)) = between {
             // SAFETY: the graph is kept; it has no operands but its own.
             unsafe { table.graph_launch(exec, on.stream) }.map_err(failed)?;
             record(events[block.len() + 1])?;
@@ -288,7 +296,7 @@ impl Graphs {
             Ok::<_, Error>(f64::from(ms) * 1e3)
         };
         let between_us = match between {
-            Some(_) => elapsed_us(&events[block.len()..])? / LAUNCHES_MIN as f64,
+            Some((_, launches)) => elapsed_us(&events[block.len()..])? / launches as f64,
             None => 0.0,
         };
         let mut times_us = Vec::with_capacity(block.len());
@@ -365,10 +373,21 @@ mod tests {
     fn other_operands_are_another_graph() {
         let io = Operands::default();
         let other = Operands { workspace_bytes: 1, ..io };
-        let hash = |turns: &[(usize, Operands)]| hash_of(turns.iter().map(|(id, io)| (*id, io)));
+        let after = |turns: &[(usize, Operands)], before| hash_of(turns.iter().map(|(id, io)| (*id, io, before)));
+        let hash = |turns: &[(usize, Operands)]| after(turns, Spacing::default());
         assert_eq!(hash(&[(1, io), (1, io)]), hash(&[(1, io), (1, io)]));
         assert_ne!(hash(&[(1, io), (1, io)]), hash(&[(1, io), (1, other)]));
         assert_ne!(hash(&[(1, io)]), hash(&[(1, io), (1, io)]));
         assert_ne!(hash(&[(1, io), (2, io)]), hash(&[(2, io), (1, io)]));
+        assert_ne!(hash(&[(1, io)]), after(&[(1, io)], Spacing { kernels: 1, walk: None }));
+    }
+
+    #[test]
+    fn what_repeats_is_looked_at_once() {
+        assert_eq!(period_of(&[1, 1, 1, 1]), [1]);
+        assert_eq!(period_of(&[1, 2, 1, 2]), [1, 2]);
+        assert_eq!(period_of(&[1, 2, 1]), [1, 2, 1]);
+        assert_eq!(period_of(&[1, 2, 1, 1, 2, 2]), [1, 2, 1, 1, 2, 2]);
+        assert_eq!(period_of::<u8>(&[]), [0u8; 0]);
     }
 }

@@ -46,7 +46,7 @@ pub struct BenchOptions {
     pub seed: u64,
     /// Bytes of weights and outputs that a rotation passes through; 0 for three times the last-level cache.
     pub rotation_bytes: u64,
-    /// See [`Arm::between`].
+    /// What stands between two launches.
     pub between: Between,
     /// Most device memory for operands, packed forms and workspace; `None` for 90 % of what is available.
     pub memory_bytes_max: Option<u64>,
@@ -213,7 +213,7 @@ impl Bench {
         let arms = turns.iter().map(Vec::as_slice).zip(block.iter().map(|entry| entry.calls));
         // SAFETY: every pointer of every turn comes from `self.set`, `self.packs` or `self.workspace`, which are laid
         // out as the problem says, hold at least what each solution asked for, and are not touched before this returns.
-        let (figures, position) = unsafe { time_in_turn(context, self.position, self.between, arms) }?;
+        let (figures, position) = unsafe { time_in_turn(context, self.position, arms) }?;
         if mode == Mode::Rotated {
             (self.position, self.raced) = (position, true);
         }
@@ -267,7 +267,7 @@ impl Bench {
     pub(super) fn turn(&self, id: usize, at: usize) -> Result<Turn<'_>, Error> {
         let Candidate { turn_id, prepared, .. } = self.candidate(id)?;
         let io = Operands { x: self.set.activations_ptr(at), ..self.operands(id, at % self.copies)? };
-        Ok(Turn { id: *turn_id, prepared: &**prepared, io })
+        Ok(Turn { id: *turn_id, prepared: &**prepared, io, before: self.between })
     }
 
     /// One workspace serves all: launches come one after the other.
@@ -366,14 +366,13 @@ impl Bench {
 pub(super) unsafe fn time_in_turn<'a>(
     context: &mut dyn Context,
     position: usize,
-    between: Between,
     arms: impl Iterator<Item = (&'a [Turn<'a>], u32)>,
 ) -> Result<(Vec<f64>, usize), Error> {
     let mut position = position;
     let arm = |(turns, calls): (&'a [Turn<'a>], u32)| {
         let start = position % turns.len().max(1);
         position = rotation::advance(position, calls, turns.len());
-        Arm { turns, start, calls, between }
+        Arm { turns, start, calls }
     };
     let arms: Vec<Arm<'_>> = arms.map(arm).collect();
     // SAFETY: the contract of this function.

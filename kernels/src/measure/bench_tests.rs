@@ -337,7 +337,7 @@ fn arms_go_round_one_rotation_and_start_where_the_last_stopped() {
         bench.measure(&mut context, &block, Mode::Rotated).unwrap();
     }
     let mut position = 0;
-    for Noted { start, calls, places } in &context.arms {
+    for Noted { start, calls, places, .. } in &context.arms {
         assert_eq!((*start, places.len()), (position, 8), "every place of x, and every set twice");
         position = (position + *calls as usize) % 8;
         let distinct =

@@ -5,10 +5,11 @@
 //! one (`docs/results/h200.md`). What a solution saves there is the difference of two whole rounds: nothing in a round is
 //! timed by itself. An arm starts where the arm before it stopped, as on a bench.
 
+use std::collections::VecDeque;
+
 use tgemm_db::Problem;
 
 use super::bench::{Bench, BenchOptions, Loaded, time_in_turn};
-use super::rng::Rng;
 use super::rotation;
 use super::set::OperandSet;
 use crate::{Between, Context, Error, Prepared, Turn};
@@ -16,14 +17,20 @@ use crate::{Between, Context, Error, Prepared, Turn};
 /// Most launches that an arm goes round.
 const TURNS_MAX: usize = rotation::COPIES_MAX;
 
-/// Of the seed, for the order of turns; operands are drawn from others.
-const ORDER_STREAM: u64 = 0x6d_6978;
-
 /// One problem of a mix.
 struct Part {
     bench: Bench,
-    launches: usize,
     loaded: Vec<usize>,
+}
+
+/// One launch of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "scripted", derive(serde::Serialize, serde::Deserialize))]
+pub struct MixTurn {
+    /// Which problem's.
+    pub part: usize,
+    /// What comes before it.
+    pub before: Between,
 }
 
 /// One entry of a block.
@@ -39,10 +46,11 @@ pub struct MixEntry {
 /// The operands of several problems on one context, and their candidates. All calls must pass the context it was made on.
 pub struct Mix {
     parts: Vec<Part>,
-    /// By launch, which part's turn it is; round after round, until all weights have rotated past the last-level cache.
-    order: Vec<usize>,
+    /// One round after the other, until all weights have rotated past the last-level cache.
+    turns: Vec<MixTurn>,
+    /// Launches of one round.
+    launches: usize,
     position: usize,
-    between: Between,
 }
 
 fn failed(reason: String) -> Error {
@@ -50,37 +58,39 @@ fn failed(reason: String) -> Error {
 }
 
 impl Mix {
-    /// Makes the operands of `parts`: each problem with its launches a round, at least 1.
+    /// Makes the operands of `problems`, of which a round launches each at least once: `round`, in this order.
     ///
-    /// As [`Bench::new`]. The memory limit of `options` is for each problem by itself.
-    pub fn new(context: &dyn Context, parts: &[(Problem, u32)], options: &BenchOptions) -> Result<Mix, Error> {
-        let launches: Vec<usize> = parts.iter().map(|(_, launches)| *launches as usize).collect();
-        let mut rng = Rng::new(options.seed, ORDER_STREAM);
-        let one_round = spread(&launches, || rng.unit());
-        if one_round.is_empty() || one_round.len() > TURNS_MAX || launches.contains(&0) {
-            return Err(failed(format!("{} launches a round, of 1 to {TURNS_MAX}, none without", one_round.len())));
+    /// As [`Bench::new`], but what stands between launches is as `round` says. The memory limit of `options` is for each
+    /// problem by itself.
+    pub fn new(
+        context: &dyn Context,
+        problems: &[Problem],
+        round: &[MixTurn],
+        options: &BenchOptions,
+    ) -> Result<Mix, Error> {
+        let parts: Vec<usize> = round.iter().map(|turn| turn.part).collect();
+        let (count, launches) = (problems.len(), parts.len());
+        if launches > TURNS_MAX || parts.iter().any(|part| *part >= count) || (0..count).any(|at| !parts.contains(&at))
+        {
+            let reason =
+                format!("a round of {launches} launches, of at most {TURNS_MAX}: {parts:?} for {count} problems");
+            return Err(failed(reason));
         }
-        let bytes: Vec<u64> =
-            parts.iter().map(|(problem, _)| OperandSet::bytes_per_copy(problem)).collect::<Result<_, _>>()?;
+        let bytes: Vec<u64> = problems.iter().map(OperandSet::bytes_per_copy).collect::<Result<_, _>>()?;
         let cache = context.environment().device.last_level_cache_bytes;
-        let plan = Plan::new(rotation::bytes_wanted(options.rotation_bytes, cache), &launches, &bytes);
+        let plan = Plan::new(rotation::bytes_wanted(options.rotation_bytes, cache), &parts, &bytes);
         let make = |at: usize| {
             let rotation_bytes = (plan.copies[at] as u64).saturating_mul(bytes[at]);
             let seed = options.seed.wrapping_add(at as u64);
-            let bench = Bench::new(context, &parts[at].0, &BenchOptions { seed, rotation_bytes, ..*options })?;
-            Ok(Part { bench, launches: launches[at], loaded: Vec::new() })
+            let bench = Bench::new(context, &problems[at], &BenchOptions { seed, rotation_bytes, ..*options })?;
+            Ok(Part { bench, loaded: Vec::new() })
         };
         Ok(Mix {
-            parts: (0..parts.len()).map(make).collect::<Result<_, Error>>()?,
-            order: one_round.repeat(plan.rounds),
+            parts: (0..count).map(make).collect::<Result<_, Error>>()?,
+            turns: round.repeat(plan.rounds),
+            launches,
             position: 0,
-            between: options.between,
         })
-    }
-
-    /// Launches of one round.
-    pub fn launches(&self) -> usize {
-        self.parts.iter().map(|part| part.launches).sum()
     }
 
     /// Takes a candidate for problem `part` in, as [`Bench::load`].
@@ -103,24 +113,23 @@ impl Mix {
             part.bench.grow_rotation(context, &part.loaded)?;
         }
         let turns: Vec<Vec<Turn<'_>>> = block.iter().map(|entry| self.turns(&entry.ids)).collect::<Result<_, _>>()?;
-        let launches = self.launches();
-        let calls_of = |entry: &MixEntry| u32::try_from(launches).unwrap_or(u32::MAX).saturating_mul(entry.rounds);
+        let calls_of = |entry: &MixEntry| u32::try_from(self.launches).unwrap_or(u32::MAX).saturating_mul(entry.rounds);
         let arms = turns.iter().map(Vec::as_slice).zip(block.iter().map(calls_of));
         // SAFETY: every pointer of every turn comes from the bench of its part, which keeps what its candidates asked for, and
         // none is touched before this returns.
-        let (figures, position) = unsafe { time_in_turn(context, self.position, self.between, arms) }?;
+        let (figures, position) = unsafe { time_in_turn(context, self.position, arms) }?;
         self.position = position;
-        Ok(figures.into_iter().map(|us| us * launches as f64).collect())
+        Ok(figures.into_iter().map(|us| us * self.launches as f64).collect())
     }
 
     fn turns(&self, ids: &[usize]) -> Result<Vec<Turn<'_>>, Error> {
         let mut taken = vec![0; self.parts.len()];
-        let turn = |&part: &usize| {
+        let turn = |&MixTurn { part, before }: &MixTurn| {
             let at = taken[part];
             taken[part] += 1;
-            self.parts[part].bench.turn(ids[part], at)
+            Ok(Turn { before, ..self.parts[part].bench.turn(ids[part], at)? })
         };
-        self.order.iter().map(turn).collect()
+        self.turns.iter().map(turn).collect()
     }
 }
 
@@ -131,31 +140,40 @@ struct Plan {
 }
 
 impl Plan {
-    /// Rounds that pass `wanted` bytes, and for each problem as many copies as keep its weights out of the cache until they are
-    /// used again: those that are launched while `wanted` bytes go by.
-    fn new(wanted: u64, launches: &[usize], bytes: &[u64]) -> Plan {
-        let round_bytes: u64 =
-            launches.iter().zip(bytes).map(|(count, bytes)| *count as u64 * bytes).sum::<u64>().max(1);
-        let most = (TURNS_MAX / launches.iter().sum::<usize>().max(1)).max(1);
+    /// Rounds that pass `wanted` bytes, and for each problem enough copies to keep its weights out of the cache until they are
+    /// used again. `parts` are those of one round.
+    fn new(wanted: u64, parts: &[usize], bytes: &[u64]) -> Plan {
+        let round_bytes = parts.iter().map(|part| bytes[*part]).sum::<u64>().max(1);
+        let most = (TURNS_MAX / parts.len().max(1)).max(1);
         let rounds = usize::try_from(wanted.div_ceil(round_bytes)).unwrap_or(most).clamp(1, most);
-        let copies = |count: &usize| {
-            let needed = (u128::from(wanted) * *count as u128).div_ceil(u128::from(round_bytes));
-            usize::try_from(needed).unwrap_or(usize::MAX).clamp(1, count * rounds)
+        let copies = |part: usize| {
+            let launches = parts.iter().filter(|at| **at == part).count() * rounds;
+            let needed = most_within(wanted, parts.iter().map(|at| (*at == part, bytes[*at])), rounds);
+            // Of a whole number of rotations, so that the first launch of all does not come upon what the last ones used.
+            (needed..launches).find(|copies| launches.is_multiple_of(*copies)).unwrap_or(launches)
         };
-        Plan { rounds, copies: launches.iter().map(copies).collect() }
+        Plan { rounds, copies: (0..bytes.len()).map(copies).collect() }
     }
 }
 
-/// Whose turn it is: each part as often as it says and at even distances, from a phase of 0 to 1 distances on. Which problem
-/// comes after which in an engine is not recorded, and has its effect: so phases are drawn, and differ between seeds.
-fn spread(launches: &[usize], mut phase: impl FnMut() -> f64) -> Vec<usize> {
-    let mut all: Vec<(f64, usize)> = Vec::new();
-    for (part, &count) in launches.iter().enumerate() {
-        let phase = phase();
-        all.extend((0..count).map(|at| ((at as f64 + phase) / count as f64, part)));
+/// The most launches of a problem that begin while `wanted` bytes go by, at least 1. Of each launch: is it that problem's, and
+/// its bytes.
+fn most_within(wanted: u64, round: impl Iterator<Item = (bool, u64)> + Clone, rounds: usize) -> usize {
+    let mut most = 1;
+    let mut begun = VecDeque::new();
+    let mut passed = 0u64;
+    // Once more than that, since the last round is followed by the first.
+    for (is_its, bytes) in std::iter::repeat_n(round, rounds + 1).flatten() {
+        if is_its {
+            begun.push_back(passed);
+            while begun.front().is_some_and(|since| passed - since >= wanted) {
+                begun.pop_front();
+            }
+            most = most.max(begun.len());
+        }
+        passed = passed.saturating_add(bytes);
     }
-    all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    all.into_iter().map(|(_, part)| part).collect()
+    most
 }
 
 #[cfg(all(test, feature = "scripted"))]

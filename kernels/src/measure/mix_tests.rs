@@ -21,6 +21,13 @@ fn context(solutions: &str) -> ScriptedContext {
     ScriptedContext::from_json(&script).unwrap()
 }
 
+/// So many launches of each part in turn, as long as there are any.
+fn round(launches: &[usize]) -> Vec<MixTurn> {
+    let most = launches.iter().copied().max().unwrap_or(0);
+    let at = |time: usize| (0..launches.len()).filter(move |part| launches[*part] > time);
+    (0..most).flat_map(at).map(|part| MixTurn { part, before: Between::default() }).collect()
+}
+
 fn load(mix: &mut Mix, context: &dyn Context, part: usize, name: &str) -> usize {
     let problem = *mix.parts[part].bench.problem();
     let library: &dyn Library = &*context.libraries()[0];
@@ -32,7 +39,7 @@ fn load(mix: &mut Mix, context: &dyn Context, part: usize, name: &str) -> usize 
 #[test]
 fn a_round_costs_what_its_launches_do_one_after_the_other() {
     let mut context = context(TWO);
-    let mut mix = Mix::new(&context, &[(problem(32), 4), (problem(48), 2)], &BenchOptions::default()).unwrap();
+    let mut mix = Mix::new(&context, &[32, 48].map(problem), &round(&[4, 2]), &BenchOptions::default()).unwrap();
     let plain = [0, 1].map(|part| load(&mut mix, &context, part, "plain"));
     let packed = [0, 1].map(|part| load(&mut mix, &context, part, "packed"));
     let entry = |ids: [usize; 2]| MixEntry { ids: ids.to_vec(), rounds: 1 };
@@ -46,7 +53,9 @@ fn a_round_costs_what_its_launches_do_one_after_the_other() {
 #[test]
 fn weights_come_round_again_past_the_cache_and_both_arms_see_the_same_outputs() {
     let mut context = Noting::new(context(TWO));
-    let mut mix = Mix::new(&context, &[(problem(32), 2), (problem(64), 1)], &BenchOptions::default()).unwrap();
+    let mut order = round(&[2, 1]);
+    order[1].before.kernels = Some(3);
+    let mut mix = Mix::new(&context, &[32, 64].map(problem), &order, &BenchOptions::default()).unwrap();
     let plain = [0, 1].map(|part| load(&mut mix, &context, part, "plain"));
     let packed = [0, 1].map(|part| load(&mut mix, &context, part, "packed"));
     let entry = |ids: [usize; 2]| MixEntry { ids: ids.to_vec(), rounds: 5 };
@@ -56,13 +65,15 @@ fn weights_come_round_again_past_the_cache_and_both_arms_see_the_same_outputs() 
     assert_eq!(second.start, 15 % second.places.len(), "on from where the first stopped");
     let outs = |arm: &Noted| arm.places.iter().map(|io| io.out).collect::<Vec<_>>();
     assert_eq!(outs(first), outs(second));
-    // 4 and 8 KiB of weights: three times 16 KiB go by before any is used again, give or take a launch.
+    let as_ordered = |arm: &Noted| arm.before.iter().zip(order.iter().cycle()).all(|(has, turn)| *has == turn.before);
+    assert!(as_ordered(first) && as_ordered(second));
+    // 4 and 8 KiB of weights: three times 16 KiB go by before any is used again.
     let mut seen_at = BTreeMap::new();
     for (at, io) in first.places.iter().chain(&first.places).enumerate() {
         if let Some(last) = seen_at.insert(io.w, at) {
-            let bytes = |place: usize| if mix.order[place % mix.order.len()] == 0 { 4096 } else { 8192 };
+            let bytes = |place: usize| if mix.turns[place % mix.turns.len()].part == 0 { 4096 } else { 8192 };
             let passed: usize = (last..at).map(bytes).sum();
-            assert!(passed >= 2 * 16384, "{passed} bytes between launches {last} and {at}");
+            assert!(passed >= 3 * 16384, "{passed} bytes between launches {last} and {at}");
         }
     }
     assert!(seen_at.len() > 2, "there are copies");
@@ -71,11 +82,14 @@ fn weights_come_round_again_past_the_cache_and_both_arms_see_the_same_outputs() 
 #[test]
 fn what_makes_no_mix_is_an_error() {
     let mut context = context(TWO);
-    let new = |parts: &[(Problem, u32)]| Mix::new(&context, parts, &BenchOptions::default());
-    assert!(new(&[]).is_err());
-    assert!(new(&[(problem(32), 0), (problem(48), 1)]).is_err());
-    assert!(new(&[(problem(32), 5000)]).is_err());
-    let mut mix = new(&[(problem(32), 1), (problem(48), 1)]).unwrap();
+    let new = |ns: &[u32], launches: &[usize]| {
+        let problems: Vec<Problem> = ns.iter().copied().map(problem).collect();
+        Mix::new(&context, &problems, &round(launches), &BenchOptions::default())
+    };
+    assert!(new(&[32, 48], &[1]).is_err(), "a problem without a launch");
+    assert!(new(&[32], &[1, 1]).is_err(), "a launch without a problem");
+    assert!(new(&[32], &[5000]).is_err());
+    let mut mix = new(&[32, 48], &[1, 1]).unwrap();
     let id = load(&mut mix, &context, 0, "plain");
     for (ids, rounds) in [(vec![id], 1), (vec![id, 7], 1), (vec![id, id], 0)] {
         assert!(mix.measure(&mut context, &[MixEntry { ids, rounds }]).is_err());
@@ -86,48 +100,27 @@ fn what_makes_no_mix_is_an_error() {
     assert!(mix.load(&context, 2, prepared).is_err());
 }
 
-#[test]
-fn turns_are_spread() {
-    assert_eq!(spread(&[2, 2, 1], || 0.5), [0, 1, 2, 0, 1]);
-    assert_eq!(spread(&[4, 1], || 0.5), [0, 0, 1, 0, 0]);
-    assert_eq!(spread(&[], || 0.5), [0usize; 0]);
-    let mut phases = [0.9, 0.2, 0.5].into_iter();
-    assert_eq!(spread(&[2, 2, 2], || phases.next().unwrap()), [1, 2, 0, 1, 2, 0], "another phase is another order");
-}
-
 proptest! {
     #[test]
-    fn every_part_has_its_launches_at_even_distances(
-        launches in proptest::collection::vec(1usize..40, 1..6),
-        seed in any::<u64>(),
-    ) {
-        let mut rng = crate::measure::rng::Rng::new(seed, 0);
-        let order = spread(&launches, || rng.unit());
-        for (part, &count) in launches.iter().enumerate() {
-            let at: Vec<usize> = (0..order.len()).filter(|&i| order[i] == part).collect();
-            prop_assert_eq!(at.len(), count);
-            let even = order.len() as f64 / count as f64;
-            let slack = launches.len() as f64;
-            prop_assert!(at.windows(2).all(|w| ((w[1] - w[0]) as f64 - even).abs() <= slack), "{order:?}");
-        }
-    }
-
-    #[test]
-    fn a_plan_keeps_weights_out_of_the_cache_where_there_may_be_as_many(
-        parts in proptest::collection::vec((1usize..40, 1u64..1 << 30), 1..6),
+    fn a_plan_keeps_weights_out_of_the_cache(
+        round in proptest::collection::vec(0usize..4, 1..40),
+        bytes in proptest::array::uniform4(1u64..1 << 30),
         wanted in 1u64..1 << 32,
     ) {
-        let (launches, bytes): (Vec<usize>, Vec<u64>) = parts.into_iter().unzip();
-        let plan = Plan::new(wanted, &launches, &bytes);
-        let total: usize = launches.iter().sum();
-        let round_bytes: u64 = launches.iter().zip(&bytes).map(|(count, bytes)| *count as u64 * bytes).sum();
-        prop_assert!(plan.rounds >= 1 && plan.rounds * total <= TURNS_MAX);
-        let is_capped = (plan.rounds + 1) * total > TURNS_MAX;
-        prop_assert!(is_capped || plan.rounds as u64 * round_bytes >= wanted);
-        for (copies, count) in plan.copies.iter().zip(&launches) {
-            prop_assert!((1..=count * plan.rounds).contains(copies));
-            let passes = u128::from(round_bytes) * *copies as u128 / *count as u128;
-            prop_assert!(is_capped || passes + 1 >= u128::from(wanted));
+        let plan = Plan::new(wanted, &round, &bytes);
+        prop_assert!(plan.rounds >= 1 && plan.rounds * round.len() <= TURNS_MAX);
+        let passes = |rounds: usize| rounds as u64 * round.iter().map(|part| bytes[*part]).sum::<u64>();
+        let is_capped = passes(plan.rounds) < wanted;
+        prop_assert!(!is_capped || (plan.rounds + 1) * round.len() > TURNS_MAX);
+        let turns = round.repeat(plan.rounds);
+        for (part, &copies) in plan.copies.iter().enumerate().filter(|(part, _)| round.contains(part)) {
+            let places: Vec<usize> = (0..turns.len()).filter(|at| turns[*at] == part).collect();
+            prop_assert!(copies >= 1 && places.len().is_multiple_of(copies));
+            for (at, &from) in places.iter().enumerate() {
+                let to = places.get(at + copies).map_or_else(|| places[at + copies - places.len()] + turns.len(), |to| *to);
+                let passed: u64 = (from..to).map(|at| bytes[turns[at % turns.len()]]).sum();
+                prop_assert!(passed >= wanted || is_capped && copies == places.len(), "{passed} of {wanted}");
+            }
         }
     }
 }

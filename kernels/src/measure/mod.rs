@@ -32,7 +32,7 @@ mod zone;
 
 pub use bench::{Bench, BenchOptions, BlockEntry, Loaded};
 pub use gate::{Gate, no_worse_than_baseline};
-pub use mix::{Mix, MixEntry};
+pub use mix::{Mix, MixEntry, MixTurn};
 pub use reference::Reference;
 pub use verify::Verified;
 

@@ -3,7 +3,7 @@
 use tgemm_db::Environment;
 
 use crate::scripted::ScriptedContext;
-use crate::{Arm, Backend, Buffer, Context, Error, Library};
+use crate::{Arm, Backend, Between, Buffer, Context, Error, Library};
 
 /// Where the operands of a launch lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub(super) struct Noted {
     pub(super) calls: u32,
     /// Of its turns.
     pub(super) places: Vec<Place>,
+    pub(super) before: Vec<Between>,
 }
 
 pub(super) struct Noting {
@@ -63,7 +64,8 @@ impl Context for Noting {
                 let io = &turn.io;
                 Place { x: io.x as usize, w: io.w as usize, out: io.out as usize }
             });
-            self.arms.push(Noted { start: arm.start, calls: arm.calls, places: places.collect() });
+            let before = arm.turns.iter().map(|turn| turn.before).collect();
+            self.arms.push(Noted { start: arm.start, calls: arm.calls, places: places.collect(), before });
         }
         // SAFETY: the caller's promise, passed on.
         unsafe { self.inner.time(block) }

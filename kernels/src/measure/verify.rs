@@ -10,7 +10,7 @@ use super::float::Float;
 use super::gate::{Gate, Worst};
 use super::scan::{Fault, GUARD_BYTE, Scan, UNWRITTEN_BYTE};
 use super::set::OperandSet;
-use crate::{Arm, Between, Context, Error, Launch, Operands, Stream};
+use crate::{Arm, Context, Error, Launch, Operands, Stream};
 
 /// What the host may add to the time of a launch that it waits for: far more than it does. A wait of 1.0 to 1.4 ms for a kernel
 /// of 6 us was seen; timing three more launches of one that is really that slow costs less than dropping one that is not.
@@ -110,7 +110,7 @@ impl Bench {
     /// launch and the wait in it: good enough where the host computes, and where nothing better is to be had.
     fn time_warm(&self, context: &mut dyn Context, id: usize, host_us: f64) -> Result<(f64, Option<bool>), Error> {
         let turns = [self.turn(id, 0)?];
-        let arm = Arm { turns: &turns, start: 0, calls: 1, between: Between::default() };
+        let arm = Arm { turns: &turns, start: 0, calls: 1 };
         // SAFETY: as in `launch`.
         let graph_safe = unsafe { context.is_graph_safe(&arm) }?;
         if graph_safe.is_none() {

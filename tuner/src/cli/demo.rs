@@ -138,6 +138,7 @@ fn sweep(args: &Args, model: &Model, recorded: &[Recorded], folder: &Folder) -> 
             seed: 1,
             rotation_bytes: weights,
             between: Between::default(),
+            streams: None,
         },
         constraints: Constraints::default(),
         rules: Rules::default(),

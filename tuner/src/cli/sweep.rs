@@ -64,6 +64,10 @@ pub struct Args {
     /// The first of those kernels has much code, so that products do not find their own in the first instruction cache
     #[arg(long)]
     pub cold_code: bool,
+    /// On a GPU: streams that the worker has used besides its own, as engines have: kernels start later then. Default: 32 on
+    /// CUDA, 0 on HIP, where nobody has measured what it does
+    #[arg(long, value_name = "STREAMS", value_parser = clap::value_parser!(u32).range(..=256))]
+    pub streams: Option<u32>,
     /// How long the launches of one sample take, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 4.0, value_parser = sample_ms)]
     pub sample: f64,
@@ -193,6 +197,7 @@ fn settings(args: &Args) -> Settings {
             seed: args.seed,
             rotation_bytes: args.rotate.unwrap_or(0),
             between: Between { kernels: args.between, cold_code: args.cold_code },
+            streams: args.streams,
         },
         constraints: args.constraints.constraints(),
         rules: Rules { min_gain: args.min_gain / 100.0, ..Rules::default() },
@@ -218,6 +223,7 @@ pub fn sweep_into(
         options: serde_json::json!({
             "device": settings.device, "seed": settings.bench.seed, "rotation_bytes": settings.bench.rotation_bytes,
             "between": settings.bench.between.kernels, "cold_code": settings.bench.between.cold_code,
+            "streams": settings.bench.streams,
             "min_gain": settings.rules.min_gain, "sample_us": settings.sample_us,
             "budget_s": settings.budget.map(|b| b.as_secs_f64()), "constraints": settings.constraints,
         }),

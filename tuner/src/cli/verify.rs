@@ -1,12 +1,12 @@
 //! `tune verify`: a second look at the choices of a database.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tgemm_db::choice::Ratio;
-use tgemm_db::format::tuned;
+use tgemm_db::format::{self, tuned};
 use tgemm_db::store::Store;
 use tgemm_db::{Choice, Constraints, Recorded, Verdict, key};
 use tgemm_kernels::{Between, Effort};
@@ -17,6 +17,7 @@ use crate::filter::Filter;
 use crate::race::Rules;
 use crate::report::{self, ratio, table};
 use crate::sweep::mix::Mixed;
+use crate::sweep::order::Order;
 use crate::sweep::review::{self, Review, Reviewer, SLOWER_MAX};
 use crate::sweep::{BenchSettings, Halt, Settings};
 use crate::worker::Interrupt;
@@ -52,6 +53,10 @@ pub struct Args {
     /// first instruction cache between launches
     #[arg(long)]
     pub mix: bool,
+    /// Recording of the engine: with it the problems of a mix come in the order, and with as much between them, as they did in
+    /// the graphs that the engine captured. Without, or of problems that were not captured, they are spread evenly
+    #[arg(long, value_name = "CSV", requires = "mix")]
+    pub order: Option<PathBuf>,
     /// How long one sample takes, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 4.0, value_parser = super::sweep::sample_ms)]
     pub sample: f64,
@@ -80,7 +85,13 @@ pub(super) fn settings(
 ) -> Settings {
     Settings {
         device: device.into(),
-        bench: BenchSettings { effort: Effort::Minimal, seed, rotation_bytes: 0, between: Between::default() },
+        bench: BenchSettings {
+            effort: Effort::Minimal,
+            seed,
+            rotation_bytes: 0,
+            between: Between::default(),
+            streams: None,
+        },
         constraints,
         rules: Rules::default(),
         budget,
@@ -109,6 +120,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     // Of one look each is told at once; of several, what they come to.
     let is_told_at_once = looks.len() == 1 && !args.mix;
     let tell_now = |choice: &Choice, review: &Review| if is_told_at_once { show(args, choice, review) } else { Ok(()) };
+    let order = args.order.as_deref().map(order_of).transpose()?.unwrap_or_default();
     let mut mixes = Vec::new();
     let mut is_whole = true;
     for (at, settings) in looks.iter().enumerate() {
@@ -117,7 +129,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             reviewer = Reviewer::open(settings, end, &interrupt).map_err(Failure::device)?;
         }
         is_whole = look(&mut reviewer, &choices, &mut reviews, &interrupt, tell_now)?
-            && (!args.mix || look_together(&mut reviewer, &choices, &reviews, &mut mixes)?);
+            && (!args.mix || look_together(&mut reviewer, &choices, &order, &reviews, &mut mixes)?);
         if !is_whole {
             break;
         }
@@ -151,13 +163,31 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     })
 }
 
+/// Streams that processes have used besides their own, two processes each: an engine may have used few or many.
+const STREAMS: [Option<u32>; 4] = [None, Some(0), Some(16), Some(64)];
+
 /// The settings of one of several processes. Each has operands of its own. How much of its code a product finds in the
-/// instruction caches is the engine's doing, and not known: with `--mix` every other process has cold code.
+/// instruction caches is the engine's doing, and so is how many streams it has used; neither is known: with `--mix` processes
+/// differ in both.
 fn settings_of(args: &Args, at: u32) -> Settings {
     let seed = args.seed.wrapping_add(at.into());
     let mut settings = settings(&args.device, args.constraints.constraints(), args.budget, args.sample, seed);
-    settings.bench.between.cold_code = args.mix && at % 2 == 1;
+    if args.mix {
+        settings.bench.between.cold_code = at % 2 == 1;
+        settings.bench.streams = STREAMS[at as usize / 2 % STREAMS.len()];
+    }
     settings
+}
+
+/// What the recording `path` says of which problem came after which.
+fn order_of(path: &Path) -> Result<Order, Failure> {
+    let sheet = format::read_untuned(path).context("--order")?;
+    input::report_rejected(path, &sheet.rejected);
+    let order = Order::of(&sheet.into_values().collect::<Vec<_>>());
+    if order.is_empty() {
+        eprintln!("tune: {}: no call was captured in a graph, so nothing is known of their order", path.display());
+    }
+    Ok(order)
 }
 
 /// Looks at each of `choices` once more. Was all of it done?
@@ -188,11 +218,12 @@ fn look(
 fn look_together(
     reviewer: &mut Reviewer<'_>,
     choices: &[Choice],
+    order: &Order,
     alone: &[Vec<Review>],
     mixes: &mut Vec<Mixed>,
 ) -> Result<bool, Failure> {
     let holds = |at: usize| matches!(alone[at].last(), Some(Review::Holds(_)));
-    for group in reviewer.groups(choices, holds) {
+    for group in reviewer.groups(choices, order, holds) {
         match reviewer.mix(&group) {
             Ok(Ok(mixed)) => mixes.push(mixed),
             Ok(Err(why)) => eprintln!("tune: {why}; its choices are judged alone"),
@@ -233,7 +264,7 @@ fn show_mixes(args: &Args, mixes: &[Mixed]) -> Result<(), Failure> {
         let text = if args.json {
             let value = serde_json::json!({ "mix": {
                 "m": m, "problems": first.problems, "launches": first.launches, "baselines_us": round_us,
-                "ratio": over_all, "processes": mixes.len(),
+                "ratio": over_all, "processes": mixes.len(), "ratios": ratios,
             } });
             format!("{value}\n")
         } else {

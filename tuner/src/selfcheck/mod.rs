@@ -176,6 +176,7 @@ impl Check<'_> {
             seed: 1,
             rotation_bytes: 1,
             between: tgemm_kernels::Between { kernels: Some(0), ..tgemm_kernels::Between::default() },
+            streams: Some(0),
         };
         let mut session = Session::new(&self.options.device, settings, 1000.0, self.interrupt.clone());
         let (environment, absent) = session.open()?;

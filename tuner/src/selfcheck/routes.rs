@@ -92,6 +92,7 @@ impl Asking<'_> {
             seed: 1,
             rotation_bytes: 1,
             between: Between { kernels: Some(0), ..Between::default() },
+            streams: Some(0),
         };
         let mut session = Session::new(self.device, settings, SAMPLE_US, self.interrupt.clone());
         session.set_deadline(Some(self.until + Duration::from_secs(1)));

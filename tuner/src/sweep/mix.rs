@@ -1,6 +1,6 @@
 //! Choices of problems that one step of an engine runs, timed in one round: what they save there.
 //!
-//! A round has every problem of one M as often as the recording did, each launch after another problem's. Rounds that differ
+//! A round has every problem of one M as often as the recording did, in the [`Order`] that is known. Rounds that differ
 //! in one choice say what that choice saves: once beside baselines, once beside the other choices, and the mean of the two.
 //! So the savings of all add up to that of a round with every choice, up to what three of them do to each other.
 
@@ -11,13 +11,12 @@ use tgemm_db::choice::Ratio;
 use tgemm_db::{Choice, Environment, Problem, Solution};
 
 use super::Settings;
-use super::session::{Halt, Session, unexpected};
+use super::order::Order;
+use super::session::{BenchSettings, Halt, Session, unexpected};
 use crate::race::VOIDS_MAX;
 use crate::stats::{self, Shuffle};
-use crate::worker::{Loss, MixEntry, MixPart, Reply, Request};
+use crate::worker::{Loss, MixEntry, MixPart, MixTurn, Reply, Request};
 
-/// Most launches of one problem in a round: counts keep their proportions below it.
-pub const LAUNCHES_MAX: u32 = 16;
 /// Most problems of a mix, those that matter most: it takes two arms for each.
 const PARTS_MAX: usize = 12;
 /// Blocks of a mix. Each has every arm twice, in palindromic order.
@@ -36,6 +35,7 @@ struct Member {
     choice: Option<Solution>,
     /// Of the choice, alone, microseconds.
     time_us: f64,
+    /// Of a round.
     launches: u32,
 }
 
@@ -43,6 +43,7 @@ struct Member {
 #[derive(Clone, Debug)]
 pub struct Group {
     members: Vec<Member>,
+    round: Vec<MixTurn>,
 }
 
 /// What a mix gave.
@@ -64,7 +65,13 @@ pub struct Mixed {
 
 /// What of `choices`, those that matter most first, runs together: problems of one M, at least two, with a choice among them
 /// for which `holds` is true. Only solutions of the builds that are in `environment` take part.
-pub fn groups(choices: &[Choice], environment: &Environment, holds: impl Fn(usize) -> bool) -> Vec<Group> {
+pub fn groups(
+    choices: &[Choice],
+    environment: &Environment,
+    bench: &BenchSettings,
+    order: &Order,
+    holds: impl Fn(usize) -> bool,
+) -> Vec<Group> {
     let mut by_m: BTreeMap<u32, Vec<Member>> = BTreeMap::new();
     for (at, choice) in choices.iter().enumerate() {
         let best = choice.best_baseline();
@@ -83,7 +90,7 @@ pub fn groups(choices: &[Choice], environment: &Environment, holds: impl Fn(usiz
                 baseline: baseline.clone(),
                 choice: takes_part.then(|| choice.solution.clone()),
                 time_us: choice.time_us,
-                launches: 1,
+                launches: 0,
             });
         }
     }
@@ -91,14 +98,12 @@ pub fn groups(choices: &[Choice], environment: &Environment, holds: impl Fn(usiz
     let mut groups = Vec::new();
     for mut members in by_m.into_values() {
         members.truncate(PARTS_MAX);
-        let most = members.iter().map(|member| choices[member.at].count).max().unwrap_or(0).max(1);
-        for member in &mut members {
-            let share = choices[member.at].count.max(1) as f64 / most as f64;
-            let scale = f64::from(LAUNCHES_MAX).min(most as f64);
-            member.launches = (share * scale).round().max(1.0) as u32;
-        }
         if is_mix(&members) {
-            groups.push(Group { members });
+            let calls = |member: &Member| (member.problem, choices[member.at].count.max(1));
+            let calls: Vec<(Problem, u64)> = members.iter().map(calls).collect();
+            let round = order.round(&calls, bench.between, bench.seed);
+            round.iter().for_each(|turn| members[turn.part].launches += 1);
+            groups.push(Group { members, round });
         }
     }
     groups
@@ -129,7 +134,7 @@ pub fn run(
     group: &Group,
 ) -> Result<Result<Mixed, String>, Halt> {
     let m = group.members.first().map_or(0, |member| member.problem.m());
-    let timed = time(session, settings, end, &group.members)?;
+    let timed = time(session, settings, end, group)?;
     Ok(timed.map_err(|why| format!("{} problems at M = {m} cannot be timed together: {why}", group.members.len())))
 }
 
@@ -137,18 +142,17 @@ fn time(
     session: &mut Session,
     settings: &Settings,
     end: Option<Instant>,
-    members: &[Member],
+    Group { members, round }: &Group,
 ) -> Result<Result<Mixed, String>, Halt> {
     let problems: Vec<Problem> = members.iter().map(|member| member.problem).collect();
     let solutions = |member: &Member| std::iter::once(&member.baseline).chain(&member.choice).cloned().collect();
-    let part =
-        |member: &Member| MixPart { problem: member.problem, launches: member.launches, solutions: solutions(member) };
+    let part = |member: &Member| MixPart { problem: member.problem, solutions: solutions(member) };
     let bench = &settings.bench;
     let request = Request::Mix {
         parts: members.iter().map(part).collect(),
+        round: round.clone(),
         seed: bench.seed,
         rotation_bytes: bench.rotation_bytes,
-        between: bench.between,
     };
     let ids = match session.ask_about(&problems, &request)? {
         Ok(Reply::Mixed { ids }) => ids,
@@ -259,6 +263,7 @@ mod tests {
     use super::*;
     use tgemm_db::choice::Baseline;
     use tgemm_db::{Build, DType, Device, Site, Vendor, Verdict};
+    use tgemm_kernels::{Between, Effort};
 
     fn build() -> Build {
         Build::unknown("lib")
@@ -290,6 +295,17 @@ mod tests {
         environment(vec![build()])
     }
 
+    fn grouped(choices: &[Choice], environment: &Environment, holds: impl Fn(usize) -> bool) -> Vec<Group> {
+        let bench = BenchSettings {
+            effort: Effort::Minimal,
+            seed: 1,
+            rotation_bytes: 0,
+            between: Between::default(),
+            streams: None,
+        };
+        groups(choices, environment, &bench, &Order::default(), holds)
+    }
+
     fn launches(group: &Group) -> Vec<u32> {
         group.members.iter().map(|member| member.launches).collect()
     }
@@ -299,22 +315,22 @@ mod tests {
         use Verdict::{Faster, Same};
         let choices =
             [choice(1, 1, 800, Faster), choice(2, 1, 400, Same), choice(3, 1, 10, Faster), choice(1, 2, 9, Faster)];
-        let all = groups(&choices, &here(), |_| true);
+        let all = grouped(&choices, &here(), |_| true);
         assert_eq!(all.len(), 1, "M = 2 has one problem");
         assert_eq!(launches(&all[0]), [16, 8, 1]);
         let takes_part: Vec<bool> = all[0].members.iter().map(|member| member.choice.is_some()).collect();
         assert_eq!(takes_part, [true, false, true]);
         assert!(all[0].members.iter().all(|member| member.baseline.index == 12), "the best of the baselines");
-        assert!(groups(&choices, &here(), |_| false).is_empty(), "no choice holds");
-        assert!(groups(&choices, &environment(Vec::new()), |_| true).is_empty(), "no library is here");
+        assert!(grouped(&choices, &here(), |_| false).is_empty(), "no choice holds");
+        assert!(grouped(&choices, &environment(Vec::new()), |_| true).is_empty(), "no library is here");
         let few = [choice(1, 1, 3, Faster), choice(2, 1, 1, Faster), choice(3, 1, 0, Faster)];
-        assert_eq!(launches(&groups(&few, &here(), |_| true)[0]), [3, 1, 1], "no more than were recorded");
+        assert_eq!(launches(&grouped(&few, &here(), |_| true)[0]), [3, 1, 1], "no more than were recorded");
     }
 
     #[test]
     fn savings_add_up_where_choices_help_each_other() {
         let choices = [choice(1, 1, 2, Verdict::Faster), choice(2, 1, 2, Verdict::Faster)];
-        let group = &groups(&choices, &here(), |_| true)[0];
+        let group = &grouped(&choices, &here(), |_| true)[0];
         let (arms, duels) = arms_of(&group.members);
         assert_eq!(arms.len(), 4);
         // 2 launches each; one saves 0.5 a launch, the other 0.25, both together 0.1 a round more.
@@ -333,7 +349,7 @@ mod tests {
     #[test]
     fn figures_that_make_no_sense_are_none() {
         let choices = [choice(1, 1, 1, Verdict::Faster), choice(2, 1, 1, Verdict::Same)];
-        let group = &groups(&choices, &here(), |_| true)[0];
+        let group = &grouped(&choices, &here(), |_| true)[0];
         let (_, duels) = arms_of(&group.members);
         assert_eq!(conclude(&group.members, &duels, &vec![vec![4.0, 9.0]; 6]), None, "slower by more than it takes");
         assert_eq!(conclude(&group.members, &duels, &vec![vec![4.0, 3.9]; 3]), None, "too few for an interval");

@@ -6,6 +6,7 @@ mod disturbances;
 mod lane;
 mod look;
 pub mod mix;
+pub mod order;
 mod patience;
 pub mod review;
 pub mod session;

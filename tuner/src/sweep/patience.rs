@@ -5,7 +5,7 @@ use std::time::Duration;
 use tgemm_db::{Device, Problem, Vendor, cost};
 use tgemm_kernels::measure::rotation;
 
-use super::mix::LAUNCHES_MAX as MIX_LAUNCHES_MAX;
+use super::order::LAUNCHES_MAX as MIX_LAUNCHES_MAX;
 use crate::worker::Request;
 
 /// Rates no working solution falls below: they turn a problem's cost into the time after which it counts as hung.
@@ -45,7 +45,7 @@ impl Here<'_> {
         match request {
             Request::Measure { block } => once + self.block_max(block.len()),
             // Every launch of a round is paid for alone.
-            Request::MeasureMix { block } => once * MIX_LAUNCHES_MAX + self.block_max(block.len()),
+            Request::MeasureMix { block } => once * (MIX_LAUNCHES_MAX + 1) + self.block_max(block.len()),
             Request::Problem { .. } | Request::Refresh { .. } => once * 3,
             Request::Mix { .. } if self.is_gpu() => once * 3 + CODE_MAX * self.problems.len().max(1) as u32,
             Request::Mix { .. } => once * 3,

@@ -29,6 +29,8 @@ pub struct BenchSettings {
     pub rotation_bytes: u64,
     /// What stands between two launches.
     pub between: Between,
+    /// Streams that a worker is to have used besides its own; `None`: as many as is usual for the device.
+    pub streams: Option<u32>,
 }
 
 /// Why the session cannot go on with what it was asked.
@@ -247,7 +249,7 @@ impl Session {
         self.loaded.clear();
         self.worker =
             Some(Worker::spawn(&self.interrupt, &self.library_files).map_err(|e| Halt::Device(e.to_string()))?);
-        match self.ask(&Request::Open { device: self.device.clone() })? {
+        match self.ask(&Request::Open { device: self.device.clone(), streams: self.settings.streams })? {
             Ok(Reply::Opened { environment, absent }) => {
                 self.environment = Some(environment);
                 self.absent = absent;
@@ -264,7 +266,7 @@ impl Session {
 
     fn set_up_problem(&mut self) -> Result<(), Halt> {
         let Some(problem) = self.problem else { return Ok(()) };
-        let BenchSettings { effort, seed, rotation_bytes, between } = self.settings;
+        let BenchSettings { effort, seed, rotation_bytes, between, .. } = self.settings;
         let asks = self.asks.clone();
         match self.ask(&Request::Problem { problem, asks, effort, seed, rotation_bytes, between })? {
             Ok(Reply::Ready { candidates }) => {

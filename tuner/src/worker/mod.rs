@@ -9,4 +9,4 @@ pub mod supervise;
 pub mod wire;
 
 pub use supervise::{Interrupt, Loss, Worker};
-pub use wire::{Candidate, Entry, MixEntry, MixPart, Reply, Request};
+pub use wire::{Candidate, Entry, MixEntry, MixPart, MixTurn, Reply, Request};

@@ -9,7 +9,7 @@ use tgemm_db::{Problem, Solution};
 use tgemm_kernels::measure::{Bench, BenchOptions, BlockEntry, Mix, Verified};
 use tgemm_kernels::{Ask, Context, Effort, Error, Mode, Prepared};
 
-use super::wire::{self, Candidate, MixPart, Reply, Request};
+use super::wire::{self, Candidate, MixPart, MixTurn, Reply, Request};
 use crate::device;
 
 /// Freed buffers are kept up to this part of the host's memory (one quarter).
@@ -64,7 +64,7 @@ fn nothing_open() -> Error {
 impl Served {
     fn answer(&mut self, request: Request) -> Result<Reply, Error> {
         match request {
-            Request::Open { device } => self.open(&device),
+            Request::Open { device, streams } => self.open(&device, streams),
             Request::Problem { problem, asks, effort, seed, rotation_bytes, between } => {
                 let options = BenchOptions { seed, rotation_bytes, between, ..BenchOptions::default() };
                 self.turn_to(&problem, &asks, effort, options)
@@ -73,9 +73,9 @@ impl Served {
                 let context = self.context.as_ref().ok_or_else(nothing_open)?;
                 Ok(Reply::Ready { candidates: baselines(context.as_ref(), &problem, &asks) })
             }
-            Request::Mix { parts, seed, rotation_bytes, between } => {
-                let options = BenchOptions { seed, rotation_bytes, between, ..BenchOptions::default() };
-                self.turn_to_mix(&parts, &options)
+            Request::Mix { parts, round, seed, rotation_bytes } => {
+                let options = BenchOptions { seed, rotation_bytes, ..BenchOptions::default() };
+                self.turn_to_mix(&parts, &round, &options)
             }
             Request::MeasureMix { block } => {
                 let (Some(context), Some(mix)) = (&mut self.context, &mut self.mix) else { return Err(nothing_open()) };
@@ -91,8 +91,9 @@ impl Served {
         }
     }
 
-    fn open(&mut self, name: &str) -> Result<Reply, Error> {
-        let opened = device::open(name).map_err(|e| Error::unsupported(e.to_string()))?;
+    fn open(&mut self, name: &str, streams: Option<u32>) -> Result<Reply, Error> {
+        let mut opened = device::open(name).map_err(|e| Error::unsupported(e.to_string()))?;
+        opened.context.use_streams(streams)?;
         let environment = opened.context.environment().clone();
         self.context = Some(opened.context);
         Ok(Reply::Opened { environment, absent: opened.absent })
@@ -115,11 +116,11 @@ impl Served {
         Ok(Reply::Ready { candidates })
     }
 
-    fn turn_to_mix(&mut self, parts: &[MixPart], options: &BenchOptions) -> Result<Reply, Error> {
+    fn turn_to_mix(&mut self, parts: &[MixPart], round: &[MixTurn], options: &BenchOptions) -> Result<Reply, Error> {
         let context = self.context.as_ref().ok_or_else(nothing_open)?;
         (self.bench, self.mix) = (None, None);
-        let problems: Vec<(Problem, u32)> = parts.iter().map(|part| (part.problem, part.launches)).collect();
-        let mut mix = Mix::new(context.as_ref(), &problems, options)?;
+        let problems: Vec<Problem> = parts.iter().map(|part| part.problem).collect();
+        let mut mix = Mix::new(context.as_ref(), &problems, round, options)?;
         let mut ids = Vec::with_capacity(parts.len());
         for (at, part) in parts.iter().enumerate() {
             let load = |solution: &Solution| {

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tgemm_db::outcome::{ErrorFigures, Outcome};
 use tgemm_db::{Environment, Problem, Solution};
-pub use tgemm_kernels::measure::MixEntry;
+pub use tgemm_kernels::measure::{MixEntry, MixTurn};
 use tgemm_kernels::{Ask, Between, Effort};
 
 /// The longest message either side accepts.
@@ -18,6 +18,8 @@ pub enum Request {
     Open {
         /// As on the command line: `cpu`, `scripted:FILE`.
         device: String,
+        /// Streams that its process is to have used besides; `None`: as many as is usual for the device.
+        streams: Option<u32>,
     },
     /// Turn to this problem: make its operands, forget the former one.
     Problem {
@@ -72,12 +74,12 @@ pub enum Request {
     Mix {
         /// The problems.
         parts: Vec<MixPart>,
+        /// One round: whose turn it is, and what comes before.
+        round: Vec<MixTurn>,
         /// Seed of the operands' values.
         seed: u64,
         /// As for one problem.
         rotation_bytes: u64,
-        /// As for one problem.
-        between: Between,
     },
     /// Time whole rounds of the mix, one entry after the other.
     MeasureMix {
@@ -105,8 +107,6 @@ pub struct Entry {
 pub struct MixPart {
     /// What is computed.
     pub problem: Problem,
-    /// How often in a round.
-    pub launches: u32,
     /// All that may run it.
     pub solutions: Vec<Solution>,
 }
