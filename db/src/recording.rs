@@ -150,7 +150,7 @@ mod tests {
         let captured = Recorded { captured: true, ..row(32, 7, Some((48, None))) };
         let last = row(32, 1, Some((48, None)));
         let want = Recorded { captured: true, count: u64::MAX, ..followed.clone() };
-        assert_eq!(merge_followers([followed.clone(), captured.clone(), last.clone()]), [want.clone()]);
+        assert_eq!(merge_followers([followed.clone(), captured.clone(), last.clone()]), std::slice::from_ref(&want));
         assert_eq!(merge([followed.clone(), captured, last.clone()]), [Recorded { follows: None, ..want }]);
         assert!(!merge([followed, last])[0].captured, "none of them was");
     }

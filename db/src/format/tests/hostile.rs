@@ -203,7 +203,7 @@ fn recordings_from_before_calls_were_known_to_follow_others_read_as_they_did() {
     let problem = Site::linear(64, 32, DType::Bf16).at(16).into();
     let follows = Some(Follows { problem, nodes_between: Some(7) });
     let row = Recorded { count: 5, captured: true, follows, workspace_bytes_max: Some(9), ..Recorded::bare(problem) };
-    let text = untuned::to_text(&[row.clone()]);
+    let text = untuned::to_text([&row]);
     let read = |text: &str| {
         let read = format::parse_untuned(Path::new("u.csv"), text.as_bytes()).unwrap();
         assert_eq!((read.format, &read.rejected), (Format::Untuned, &vec![]), "{text}");
@@ -218,7 +218,7 @@ fn recordings_from_before_calls_were_known_to_follow_others_read_as_they_did() {
     // Either column may be absent, or say nothing.
     let nodes_unknown = Recorded { follows: Some(Follows { problem, nodes_between: None }), ..row.clone() };
     let no_nodes = text.replace(",nodes_between", "").replace(&format!("{key},7\n"), &format!("{key}\n"));
-    assert_eq!(read(&no_nodes), [nodes_unknown.clone()]);
+    assert_eq!(read(&no_nodes), std::slice::from_ref(&nodes_unknown));
     assert_eq!(read(&text.replace(",7\n", ",\n")), [nodes_unknown]);
     assert_eq!(read(&text.replace(&format!("{key},7\n"), ",,\n")), [Recorded { follows: None, ..row }]);
 }
