@@ -97,8 +97,9 @@ impl Recorder {
         let before = entry.count.fetch_add(calls, Ordering::Relaxed);
         let newly_captured =
             captured && !entry.captured.load(Ordering::Relaxed) && !entry.captured.swap(true, Ordering::Relaxed);
-        // One more bit: the count has doubled since the line before.
-        if newly_captured || (before + calls).leading_zeros() < before.leading_zeros() {
+        // One more bit, above all that it had: the count has doubled since the line before.
+        let has_doubled = before ^ (before + calls) > before;
+        if newly_captured || has_doubled {
             self.write_one(entry);
         }
     }

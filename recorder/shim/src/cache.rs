@@ -6,19 +6,54 @@ use std::cell::Cell;
 
 use tgemm_recorder::Entry;
 
-/// Words of a key.
-const WORDS: usize = 10;
+use crate::thread::of_this_thread;
 
-/// Places of the table, a power of two. A model has some dozens of different calls a step; 6 KB a thread.
+/// Words of a key: with the entry, a cache line.
+const WORDS: usize = 7;
+
+/// Places of the table, a power of two. A model has some dozens of different calls a step; 4 KB a thread.
 const PLACES: usize = 64;
 
 /// An argument list, packed.
 #[derive(Clone, Copy)]
 pub struct Key([u64; WORDS]);
 
+/// An integer of an argument list.
+pub trait Extent: Copy {
+    /// Is none of them negative, or too large?
+    fn fit(extents: [Self; 6]) -> bool;
+
+    /// Its low bits: all that it has, if it fits.
+    fn low(self) -> u32;
+}
+
+impl Extent for i32 {
+    #[inline(always)]
+    fn fit([a, b, c, d, e, f]: [i32; 6]) -> bool {
+        a | b | c | d | e | f >= 0
+    }
+
+    #[inline(always)]
+    fn low(self) -> u32 {
+        self as u32
+    }
+}
+
+impl Extent for i64 {
+    #[inline(always)]
+    fn fit([a, b, c, d, e, f]: [i64; 6]) -> bool {
+        (a | b | c | d | e | f) >> 31 == 0
+    }
+
+    #[inline(always)]
+    fn low(self) -> u32 {
+        self as u32
+    }
+}
+
 impl PartialEq for Key {
     /// Without a branch a word, and without a call, which a comparison of bytes would be.
-    #[inline]
+    #[inline(always)]
     fn eq(&self, other: &Key) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differing, (own, other)| differing | (own ^ other)) == 0
     }
@@ -28,21 +63,31 @@ impl Key {
     /// The list of the function at `function`.
     ///
     /// `extents`: m, n, k, lda, ldb, ldc. `numbers`: types, operations, layout, factor classes and the like. `strides` are of A,
-    /// B and C. `None` where something does not fit.
-    #[inline]
-    pub fn new(function: usize, extents: [i64; 6], numbers: [i32; 8], batch: i32, strides: [i64; 3]) -> Option<Key> {
-        let fits = extents.iter().all(|&extent| extent >> 32 == 0) && numbers.iter().all(|&number| number >> 16 == 0);
-        let pair = |at: usize| extents[at] as u64 | (extents[at + 1] as u64) << 32;
-        let four = |at: usize| {
-            let [a, b, c, d] = [numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]].map(|n| n as u64);
-            a | b << 16 | c << 32 | d << 48
-        };
-        let [a, b, c] = strides.map(|stride| stride as u64);
-        let words = [function as u64, pair(0), pair(2), pair(4), four(0), four(4), batch as u64, a, b, c];
-        fits.then_some(Key(words))
+    /// B and C. `None` where something does not fit: extents and strides in 31 bits, numbers in 8.
+    #[inline(always)]
+    pub fn new<Int: Extent>(
+        function: usize,
+        extents: [Int; 6],
+        numbers: [i32; 8],
+        batch: i32,
+        strides: [i64; 3],
+    ) -> Option<Key> {
+        let [a, b, c] = strides;
+        // All of them at once: a branch each would cost more than the rest.
+        let large = numbers.iter().fold(0, |bits, &number| bits | number) >> 8;
+        if !Int::fit(extents) || !i64::fit([a, b, c, 0, 0, 0]) || large != 0 {
+            return None;
+        }
+        let [m, n, k, lda, ldb, ldc] = extents.map(Int::low);
+        let [a, b, c] = strides.map(i64::low);
+        let packed = numbers.iter().fold(0, |packed, &number| packed << 8 | number as u64);
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let words =
+            [function as u64, pair(m, n), pair(k, lda), pair(ldb, ldc), packed, pair(batch as u32, a), pair(b, c)];
+        Some(Key(words))
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&self) -> usize {
         /// From Fibonacci hashing: 2^64 over the golden ratio.
         const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -52,38 +97,43 @@ impl Key {
     }
 }
 
+/// A cache line.
+#[repr(align(64))]
 struct Place {
     key: Cell<Key>,
     entry: Cell<Option<&'static Entry>>,
 }
 
-thread_local! {
-    // Without a destructor, so that it can be had while a thread is ending.
-    static PLACES_OF_THREAD: [Place; PLACES] =
-        const { [const { Place { key: Cell::new(Key([0; WORDS])), entry: Cell::new(None) } }; PLACES] };
+const _: () = assert!(size_of::<Place>() == 64);
+
+/// The calls that a thread made.
+pub struct Table([Place; PLACES]);
+
+impl Table {
+    /// None yet: all zeros.
+    #[cfg_attr(all(target_arch = "x86_64", target_os = "linux"), allow(dead_code, reason = "zeros are had without it"))]
+    pub const fn new() -> Table {
+        Table([const { Place { key: Cell::new(Key([0; WORDS])), entry: Cell::new(None) } }; PLACES])
+    }
 }
 
 /// The entry of a call that this thread made before.
-#[inline]
+#[inline(always)]
 pub fn find(key: &Key) -> Option<&'static Entry> {
-    PLACES_OF_THREAD.with(|places| {
-        let place = &places[key.place()];
-        let entry = place.entry.get()?;
-        (place.key.get() == *key).then_some(entry)
-    })
+    let place = &of_this_thread().calls.0[key.place()];
+    let entry = place.entry.get()?;
+    (place.key.get() == *key).then_some(entry)
 }
 
 /// Notes the entry of a call, in the place of one that is older.
 pub fn keep(key: Key, entry: &'static Entry) {
-    PLACES_OF_THREAD.with(|places| {
-        let place = &places[key.place()];
-        place.key.set(key);
-        place.entry.set(Some(entry));
-    });
+    let place = &of_this_thread().calls.0[key.place()];
+    place.key.set(key);
+    place.entry.set(Some(entry));
 }
 
 /// The low bits of addresses that decide an alignment.
-#[inline]
+#[inline(always)]
 pub fn alignment_bits<T>(addresses: [*const T; 3]) -> i32 {
     let [a, b, c] = addresses.map(|address| address as usize);
     ((a | b | c) & 15) as i32
@@ -95,7 +145,8 @@ mod tests {
 
     #[test]
     fn every_argument_tells_calls_apart() {
-        let key = |extents, numbers, batch, strides| Key::new(4096, extents, numbers, batch, strides).unwrap();
+        let key =
+            |extents: [i64; 6], numbers, batch, strides| Key::new(4096, extents, numbers, batch, strides).unwrap();
         let base = key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 1, [0; 3]);
         for at in 0..6 {
             let mut extents = [1, 2, 3, 4, 5, 6];
@@ -104,19 +155,28 @@ mod tests {
         }
         for at in 0..8 {
             let mut numbers = [1, 2, 3, 4, 5, 6, 7, 8];
-            numbers[at] += 1 << 10;
+            numbers[at] += 1 << 6;
             assert!(key([1, 2, 3, 4, 5, 6], numbers, 1, [0; 3]) != base, "number {at}");
         }
         for at in 0..3 {
             let mut strides = [0; 3];
-            strides[at] = 1 << 40;
+            strides[at] = 1 << 30;
             assert!(key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 1, strides) != base, "stride {at}");
+            strides[at] = 1 << 31;
+            assert!(Key::new(4096, [1, 2, 3, 4, 5, 6i64], [0; 8], 1, strides).is_none(), "stride {at}");
         }
         assert!(key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 2, [0; 3]) != base);
-        assert!(Key::new(8192, [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 1, [0; 3]) != Some(base));
-        assert!(Key::new(4096, [-1, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3]).is_none());
-        assert!(Key::new(4096, [1 << 32, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3]).is_none());
-        assert!(Key::new(4096, [1, 2, 3, 4, 5, 6], [1 << 16, 0, 0, 0, 0, 0, 0, 0], 1, [0; 3]).is_none());
+        assert!(Key::new(8192, [1i64, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 1, [0; 3]) != Some(base));
+        assert!(Key::new(4096, [-1i64, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3]).is_none());
+        assert!(Key::new(4096, [1, 2, 3, 4, -5i32, 6], [0; 8], 1, [0; 3]).is_none());
+        assert!(
+            Key::new(4096, [1i32, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3])
+                == Key::new(4096, [1i64, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3])
+        );
+        assert!(Key::new(4096, [1i64 << 31, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3]).is_none());
+        assert!(Key::new(4096, [1, 2, 3, 4, 5, 6i64], [0, 0, 0, 0, 0, 0, 0, 1 << 8], 1, [0; 3]).is_none());
+        assert!(Key::new(4096, [1, 2, 3, 4, 5, 6i64], [-1, 0, 0, 0, 0, 0, 0, 0], 1, [0; 3]).is_none());
+        assert!(key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], -1, [0; 3]) != base, "no batch");
     }
 
     #[test]

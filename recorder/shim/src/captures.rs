@@ -9,14 +9,14 @@
 //! launched before. Where a capture has several streams, this is the order in which calls were made.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tgemm_db::Follows;
 use tgemm_recorder::counters::Counter;
 use tgemm_recorder::{Asked, Entry, Recorder};
 
-use crate::state::Shim;
+use crate::state::{self, Shim};
 use crate::stream::Capture;
 
 /// Most graphs, and most executables, that are known at once; what is made beyond is not counted.
@@ -98,9 +98,6 @@ struct Known {
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Captures under way.
-static ACTIVE: AtomicUsize = AtomicUsize::new(0);
-
 fn with<T>(act: impl FnOnce(&mut Known) -> T) -> T {
     act(KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
@@ -108,12 +105,12 @@ fn with<T>(act: impl FnOnce(&mut Known) -> T) -> T {
 /// Is a capture under way anywhere in the process? One load.
 #[inline]
 pub fn any() -> bool {
-    ACTIVE.load(Ordering::Relaxed) != 0
+    state::captures().load(Ordering::Relaxed) != 0
 }
 
 /// A capture has begun.
 pub fn began() {
-    ACTIVE.fetch_add(1, Ordering::Relaxed);
+    state::captures().fetch_add(1, Ordering::Relaxed);
 }
 
 /// Notes a call that goes into a capture.
@@ -128,7 +125,7 @@ pub fn note(recorder: &'static Recorder, capture: Capture, entry: &'static Entry
 
 /// A capture has ended in `graph`, or in nothing.
 pub fn ended(capture: Option<Capture>, graph: Option<usize>) {
-    let _ = ACTIVE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |active| active.checked_sub(1));
+    let _ = state::captures().fetch_update(Ordering::Relaxed, Ordering::Relaxed, |active| active.checked_sub(1));
     with(|known| {
         let calls = capture.and_then(|capture| known.captures.remove(&capture.id)).unwrap_or_default();
         if let Some(graph) = graph {

@@ -1,11 +1,6 @@
 //! One call of the host is one call here: what a vendor library calls by itself while it works is part of its work.
 
-use std::cell::Cell;
-
-thread_local! {
-    // Without a destructor, so that it can be had while a thread is ending.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
+use crate::thread::of_this_thread;
 
 /// This thread is inside of a hooked call, until this is dropped.
 pub struct Inside(());
@@ -13,13 +8,13 @@ pub struct Inside(());
 /// Marks this thread as inside; `None` if it is already.
 #[inline]
 pub fn enter() -> Option<Inside> {
-    INSIDE.with(|inside| if inside.replace(true) { None } else { Some(Inside(())) })
+    if of_this_thread().inside.replace(true) { None } else { Some(Inside(())) }
 }
 
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
-        INSIDE.with(|inside| inside.set(false));
+        of_this_thread().inside.set(false);
     }
 }
 

@@ -30,6 +30,7 @@
 //! | `cache` | calls that a thread has made before |
 //! | `captures` | which problems are in which graph |
 //! | `stream` | what the GPU's runtime says of a stream: its capture |
+//! | `thread` | what is kept for each thread, and how it is had |
 //! | `shadow` | a number for each of a library's handles |
 
 mod apply;
@@ -44,3 +45,4 @@ mod seen;
 mod shadow;
 mod state;
 mod stream;
+mod thread;

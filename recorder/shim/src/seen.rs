@@ -10,16 +10,23 @@ use crate::apply::{Launch, Launched};
 use crate::cache::{self, Key};
 use crate::captures;
 use crate::product;
-use crate::state::Shim;
+use crate::state::{self, Shim};
 use crate::stream::Capture;
+use crate::thread::of_this_thread;
 
 /// A call of a problem.
 #[derive(Clone, Copy)]
 pub struct Seen {
-    shim: &'static Shim,
-    entry: &'static Entry,
+    known: Known,
     /// The capture that it goes into, if it does not run.
     capture: Option<Capture>,
+}
+
+/// A call of a problem that was met before.
+#[derive(Clone, Copy)]
+pub struct Known {
+    shim: &'static Shim,
+    entry: &'static Entry,
 }
 
 /// What it takes to run a choice in a call's place; made only where choices are applied.
@@ -38,6 +45,18 @@ pub struct How {
     pub capture: Option<Capture>,
 }
 
+/// The shim, where there is nothing to do with a known call but to count it: no choice is applied, and nothing is captured.
+#[inline(always)]
+pub fn counts_only() -> Option<&'static Shim> {
+    state::at_work().filter(|shim| shim.applier.is_none() && !captures::any())
+}
+
+/// The call that `key` stands for, where this thread has made it before.
+#[inline(always)]
+pub fn known(shim: &'static Shim, key: &Key) -> Option<Known> {
+    cache::find(key).map(|entry| Known { shim, entry })
+}
+
 /// Looks `call` up. `None`, and counted as such, where it is no problem of ours.
 pub fn look(shim: &'static Shim, call: Option<Call>, how: How) -> Option<Seen> {
     let Some(problem) = call.as_ref().and_then(product::problem) else {
@@ -46,11 +65,10 @@ pub fn look(shim: &'static Shim, call: Option<Call>, how: How) -> Option<Seen> {
     };
     let How { via, workspace_bytes_max, library, capture } = how;
     let entry = shim.recorder.entry(&Asked { workspace_bytes_max, library, ..Asked::new(problem, via) })?;
-    Some(Seen { shim, entry, capture })
+    Some(Seen { known: Known { shim, entry }, capture })
 }
 
 /// As [`look`], by way of the cache: `long_way` is gone where `key` is not known there.
-#[inline]
 pub fn look_cached(
     shim: &'static Shim,
     key: Option<Key>,
@@ -58,42 +76,54 @@ pub fn look_cached(
     long_way: impl FnOnce() -> (Option<Call>, How),
 ) -> Option<Seen> {
     if let Some(entry) = key.as_ref().and_then(cache::find) {
-        return Some(Seen { shim, entry, capture });
+        return Some(Seen { known: Known { shim, entry }, capture });
     }
-    look_first(shim, key, long_way)
-}
-
-/// Out of the way of calls that are known.
-#[cold]
-#[inline(never)]
-fn look_first(shim: &'static Shim, key: Option<Key>, long_way: impl FnOnce() -> (Option<Call>, How)) -> Option<Seen> {
     let (call, how) = long_way();
     let seen = look(shim, call, how)?;
     if let Some(key) = key {
-        cache::keep(key, seen.entry);
+        cache::keep(key, seen.known.entry);
     }
     Some(seen)
+}
+
+impl Known {
+    /// Counts the call: it was made, and was taken.
+    #[inline]
+    pub fn count(self) {
+        match of_this_thread().seen.get() {
+            Some(share) => share.add(1),
+            None => self.count_first(),
+        }
+        self.shim.recorder.add_unforked(self.entry, 1, false);
+    }
+
+    /// Takes a share for this thread, if there is one left.
+    #[cold]
+    fn count_first(self) {
+        let counters = &self.shim.counters;
+        match counters.share() {
+            Some(share) => {
+                of_this_thread().seen.set(Some(share));
+                share.add(1);
+            }
+            None => counters.add(Counter::Seen, 1),
+        }
+    }
 }
 
 impl Seen {
     /// Runs a choice in the call's place; `None`: nothing was enqueued, and the call is to go its way.
     pub fn apply(&self, (dialect, launch): &(Dialect, Launch)) -> Option<Launched> {
-        self.shim.applier.as_ref()?.run(&self.shim.counters, *dialect, self.entry, launch)
+        let Known { shim, entry } = self.known;
+        shim.applier.as_ref()?.run(&shim.counters, *dialect, entry, launch)
     }
 
     /// Counts the call: it was made, and was taken.
-    #[inline]
     pub fn count(&self) {
-        match self.capture {
-            None => {
-                self.shim.counters.add(Counter::Seen, 1);
-                self.shim.recorder.add_unforked(self.entry, 1, false);
-            }
-            Some(capture) => {
-                self.shim.counters.add(Counter::Captured, 1);
-                self.shim.recorder.add_unforked(self.entry, 0, true);
-                captures::note(self.shim.recorder, capture, self.entry);
-            }
-        }
+        let Some(capture) = self.capture else { return self.known.count() };
+        let Known { shim, entry } = self.known;
+        shim.counters.add(Counter::Captured, 1);
+        shim.recorder.add_unforked(entry, 0, true);
+        captures::note(shim.recorder, capture, entry);
     }
 }

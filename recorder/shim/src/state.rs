@@ -1,69 +1,99 @@
 //! What this process is asked to do: read once, at the first hooked call.
 
+use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use tgemm_recorder::counters::{Counter, Counters, folder_from_env};
 use tgemm_recorder::{Recorder, RecorderOptions, forks, on_fork, without_forks};
 
 use crate::apply::Applier;
 
-const UNREAD: u8 = 0;
-const OFF: u8 = 1;
-const ON: u8 = 2;
+/// What every call reads, in one cache line: between two calls of a library each of our lines goes far away.
+#[repr(C, align(64))]
+struct Hot {
+    /// Where the shim is while it works; else one of the numbers below, which are no place of anything.
+    at_work: AtomicPtr<Shim>,
+    /// Captures under way.
+    captures: AtomicUsize,
+    /// The shim, once the environment was read.
+    shim: OnceLock<Option<Shim>>,
+}
+
+static HOT: Hot = Hot { at_work: AtomicPtr::new(UNREAD), captures: AtomicUsize::new(0), shim: OnceLock::new() };
+
+const OFF: *mut Shim = ptr::without_provenance_mut(1);
+/// Not 0, which would put it among the zeros, pages away from all else that a call reads.
+const UNREAD: *mut Shim = ptr::without_provenance_mut(2);
 /// Odd, as [`OFF`] is: there is nothing to do for now.
-const PAUSED: u8 = 3;
+const PAUSED: *mut Shim = ptr::without_provenance_mut(3);
 /// On, in a child that has not met its fork yet.
-const FORKED: u8 = 4;
+const FORKED: *mut Shim = ptr::without_provenance_mut(4);
 
-static MODE: AtomicU8 = AtomicU8::new(UNREAD);
-static SHIM: OnceLock<Option<Shim>> = OnceLock::new();
-
-/// The shim at work. Small, since every call reads it: between two calls of a library each of its cache lines goes far away.
+/// The shim at work.
+#[repr(C)]
 pub struct Shim {
-    /// What was seen; it writes only where recording was asked for.
-    pub recorder: &'static Recorder,
+    /// What runs in the place of calls, where that was asked for.
+    pub applier: Option<Box<Applier>>,
     /// What became of calls.
     pub counters: Counters,
-    /// What runs in their place, where that was asked for.
-    pub applier: Option<Box<Applier>>,
+    /// What was seen; it writes only where recording was asked for.
+    pub recorder: &'static Recorder,
     /// The number of forks before this process that the counters know of.
     forks: AtomicU64,
 }
 
+const _: () = assert!(offset_of!(Hot, shim) + offset_of!(Shim, counters) + size_of::<usize>() <= 64);
+
 /// Is there nothing to do? One load.
 #[inline]
 pub fn is_off() -> bool {
-    MODE.load(Ordering::Relaxed) & 1 == 1
+    HOT.at_work.load(Ordering::Relaxed).addr() & 1 == 1
+}
+
+/// Captures under way in the process; kept by `captures`.
+#[inline]
+pub fn captures() -> &'static AtomicUsize {
+    &HOT.captures
+}
+
+/// The shim, if it is on and nothing has to be done first.
+#[inline]
+pub fn at_work() -> Option<&'static Shim> {
+    let at = HOT.at_work.load(Ordering::Acquire);
+    // SAFETY: what is no number is the place of what `HOT.shim` holds, which stays there for good.
+    if at.addr() > FORKED.addr() { Some(unsafe { &*at }) } else { None }
 }
 
 /// The shim, if it is on.
 #[inline]
 fn shim() -> Option<&'static Shim> {
-    match MODE.load(Ordering::Acquire) {
-        ON => SHIM.get().and_then(Option::as_ref),
-        OFF | PAUSED => None,
-        _ => read(),
-    }
+    at_work().or_else(|| if is_off() { None } else { read() })
 }
 
 #[cold]
 fn read() -> Option<&'static Shim> {
     // A child that was forked meanwhile would wait for a thread that it does not have.
-    let shim = without_forks(|| SHIM.get_or_init(Shim::from_env)).as_ref();
-    let mode = if shim.is_some() { ON } else { OFF };
+    let shim = without_forks(|| HOT.shim.get_or_init(Shim::from_env)).as_ref();
     shim.inspect(|shim| shim.meet_fork());
     // A panic meanwhile has the last word.
     for from in [UNREAD, FORKED] {
-        let _ = MODE.compare_exchange(from, mode, Ordering::AcqRel, Ordering::Acquire);
+        let _ = HOT.at_work.compare_exchange(from, place_of(shim), Ordering::AcqRel, Ordering::Acquire);
     }
     shim
 }
 
+/// What `HOT.at_work` is while `shim` works.
+fn place_of(shim: Option<&'static Shim>) -> *mut Shim {
+    shim.map_or(OFF, |shim| ptr::from_ref(shim).cast_mut())
+}
+
 /// In a forked child, before anything else of ours.
 fn forked() {
-    let _ = MODE.compare_exchange(ON, FORKED, Ordering::AcqRel, Ordering::Acquire);
+    let Some(shim) = at_work() else { return };
+    let _ = HOT.at_work.compare_exchange(place_of(Some(shim)), FORKED, Ordering::AcqRel, Ordering::Acquire);
 }
 
 impl Shim {
@@ -113,8 +143,8 @@ pub fn guarded<T>(act: impl FnOnce() -> Option<T>) -> Option<T> {
 
 #[cold]
 fn switch_off() {
-    MODE.store(OFF, Ordering::Release);
-    if let Some(Some(shim)) = SHIM.get() {
+    HOT.at_work.store(OFF, Ordering::Release);
+    if let Some(Some(shim)) = HOT.shim.get() {
         shim.counters.add(Counter::SwitchedOff, 1);
     }
     tgemm_recorder::warn("a mistake of ours was caught: nothing is recorded or applied in this process any more");
@@ -124,14 +154,20 @@ fn switch_off() {
 /// with 0. Gives 1 if the shim is on in this process, else 0. Not to be called while anything is captured.
 #[unsafe(no_mangle)]
 pub extern "C" fn tgemm_shim_pause(paused: i32) -> i32 {
-    let is_on = catch_unwind(|| MODE.load(Ordering::Acquire) == PAUSED || shim().is_some()).unwrap_or(false);
-    // Work goes on as after a fork: there may have been one meanwhile.
-    let (from, to) = if paused == 0 { (PAUSED, FORKED) } else { (ON, PAUSED) };
+    let swap = |from, to| {
+        // What has become something else meanwhile stays that.
+        let _ = HOT.at_work.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+    };
     if paused == 0 {
         crate::hooks::forget_handles();
+        // Work goes on as after a fork: there may have been one meanwhile.
+        swap(PAUSED, FORKED);
     }
-    let _ = MODE.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
-    i32::from(is_on)
+    let shim = catch_unwind(shim).unwrap_or(None);
+    if paused != 0 && shim.is_some() {
+        swap(place_of(shim), PAUSED);
+    }
+    i32::from(shim.is_some() || HOT.at_work.load(Ordering::Acquire) == PAUSED)
 }
 
 /// Run by the loader, before there is a second thread.
@@ -145,7 +181,7 @@ static AT_LOAD: extern "C" fn() = {
 };
 
 extern "C" fn at_exit() {
-    if let Some(Some(shim)) = SHIM.get() {
+    if let Some(Some(shim)) = HOT.shim.get() {
         shim.counters.remove();
     }
 }

@@ -7,15 +7,19 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::{Counter, make_folder, snapshot};
 
 pub(super) const MAGIC: u64 = u64::from_ne_bytes(*b"tgemmcnt");
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Bytes of a counter's name.
 pub(super) const NAME_BYTES: usize = 56;
 const COUNTERS: usize = Counter::ALL.len();
+/// As many as a page of 4 KB holds.
+const ENTRIES: usize = 63;
+/// Shares of [`Counter::Seen`], behind the counters and under its name.
+pub(super) const SHARES: usize = ENTRIES - COUNTERS;
 
 /// The file as it lies in memory. Everything is atomic: other processes look on.
 #[repr(C)]
@@ -26,7 +30,7 @@ pub(super) struct Layout {
     pub(super) pid: AtomicU64,
     pub(super) start_ticks: AtomicU64,
     spare: [AtomicU64; 4],
-    pub(super) entries: [Entry; COUNTERS],
+    pub(super) entries: [Entry; ENTRIES],
 }
 
 /// One counter, on a cache line of its own: threads that count different things do not wait for each other.
@@ -40,6 +44,7 @@ pub(super) struct Entry {
 pub(super) const HEAD_BYTES: usize = offset_of!(Layout, entries);
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 const _: () = assert!(HEAD_BYTES == 64 && ENTRY_BYTES == 64 && offset_of!(Entry, value) == NAME_BYTES);
+const _: () = assert!(size_of::<Layout>() == 4096);
 
 /// Counts where not even a page can be had.
 static LAST_RESORT: Layout = Layout {
@@ -50,13 +55,15 @@ static LAST_RESORT: Layout = Layout {
     start_ticks: AtomicU64::new(0),
     spare: [const { AtomicU64::new(0) }; 4],
     entries: [const { Entry { name: [const { AtomicU64::new(0) }; NAME_BYTES / 8], value: AtomicU64::new(0) } };
-        COUNTERS],
+        ENTRIES],
 };
 
 /// The page that is counted on.
 #[derive(Debug)]
 pub(super) struct Map {
     page: NonNull<Layout>,
+    /// Shares that have an owner. Owners are threads, and a forked child's thread keeps its own.
+    shares_taken: AtomicUsize,
 }
 
 // SAFETY: the page holds atomics only, and stays mapped until the map is dropped.
@@ -65,17 +72,21 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
+    fn on(page: NonNull<Layout>) -> Map {
+        Map { page, shares_taken: AtomicUsize::new(0) }
+    }
+
     /// A page of `folder/PID`, and that file.
     pub(super) fn create(folder: &Path) -> io::Result<(Map, PathBuf)> {
         let file = NewFile::in_folder(folder)?;
-        let map = Map { page: map(ptr::null_mut(), Some(&file.file))? };
+        let map = Map::on(map(ptr::null_mut(), Some(&file.file))?);
         map.describe();
         Ok((map, file.publish()?))
     }
 
     /// A page of this process alone.
     pub(super) fn in_memory() -> Map {
-        let map = Map { page: map(ptr::null_mut(), None).unwrap_or(NonNull::from(&LAST_RESORT)) };
+        let map = Map::on(map(ptr::null_mut(), None).unwrap_or(NonNull::from(&LAST_RESORT)));
         map.describe();
         map
     }
@@ -102,7 +113,17 @@ impl Map {
     }
 
     pub(super) fn get(&self, counter: Counter) -> u64 {
-        self.layout().entries[counter as usize].value.load(Ordering::Relaxed)
+        let of = |entry: &Entry| entry.value.load(Ordering::Relaxed);
+        let shares = &self.layout().entries[COUNTERS..];
+        let shared = if counter == Counter::Seen { shares.iter().map(of).sum() } else { 0 };
+        of(&self.layout().entries[counter as usize]) + shared
+    }
+
+    /// A share of [`Counter::Seen`] that nobody had; `None` where all are taken.
+    pub(super) fn share(&self) -> Option<&AtomicU64> {
+        let next = |taken: usize| (taken < SHARES).then_some(taken + 1);
+        let taken = self.shares_taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        Some(&self.layout().entries[COUNTERS + taken].value)
     }
 
     #[inline]
@@ -120,10 +141,11 @@ impl Map {
         let layout = self.layout();
         let pid = std::process::id();
         layout.version.store(VERSION, Ordering::Relaxed);
-        layout.counters.store(COUNTERS as u32, Ordering::Relaxed);
+        layout.counters.store(ENTRIES as u32, Ordering::Relaxed);
         layout.pid.store(pid.into(), Ordering::Relaxed);
         layout.start_ticks.store(snapshot::start_ticks(pid).unwrap_or(0), Ordering::Relaxed);
-        for (entry, counter) in layout.entries.iter().zip(Counter::ALL) {
+        let shares = std::iter::repeat_n(&Counter::Seen, SHARES);
+        for (entry, counter) in layout.entries.iter().zip(Counter::ALL.iter().chain(shares)) {
             let mut name = [0u8; NAME_BYTES];
             name[..counter.name().len()].copy_from_slice(counter.name().as_bytes());
             for (word, bytes) in entry.name.iter().zip(name.as_chunks().0) {

@@ -63,7 +63,7 @@ pub struct Snapshot {
     pub pid: u64,
     /// When it started, clock ticks since boot; 0 if unknown.
     pub start_ticks: u64,
-    /// Names and values, in the order of the file.
+    /// Names and values, each name once, in the order of the file.
     pub counts: Vec<(String, u64)>,
 }
 
@@ -164,11 +164,15 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Snapshot, CountersError> {
     }
     let pid = word(bytes, 16).ok_or_else(cut)?;
     let start_ticks = word(bytes, 24).ok_or_else(cut)?;
-    let mut counts = Vec::with_capacity(count);
+    let mut counts: Vec<(String, u64)> = Vec::with_capacity(count);
     for at in (0..count).map(|i| HEAD_BYTES + i * ENTRY_BYTES) {
         let name = bytes.get(at..at + NAME_BYTES).ok_or_else(cut)?;
         let value = word(bytes, at + NAME_BYTES).ok_or_else(cut)?;
-        counts.push((parse_name(name).ok_or_else(|| damaged(format!("no name at byte {at}")))?, value));
+        let name = parse_name(name).ok_or_else(|| damaged(format!("no name at byte {at}")))?;
+        match counts.iter_mut().find(|(have, _)| *have == name) {
+            Some((_, sum)) => *sum = sum.wrapping_add(value),
+            None => counts.push((name, value)),
+        }
     }
     Ok(Snapshot { pid, start_ticks, counts })
 }

@@ -44,6 +44,31 @@ fn what_is_counted_is_read_while_the_process_runs() {
 }
 
 #[test]
+fn threads_count_apart_and_are_read_together() {
+    /// More than there are shares.
+    const THREADS: usize = map::SHARES + 10;
+    let folder = scratch();
+    let counters = Counters::create(folder.path()).unwrap();
+    let apart = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| match counters.share() {
+                Some(share) => {
+                    apart.fetch_add(1, Ordering::Relaxed);
+                    (0..1000).for_each(|_| share.add(1));
+                }
+                None => (0..1000).for_each(|_| counters.add(Counter::Seen, 1)),
+            });
+        }
+    });
+    assert_eq!(apart.into_inner(), map::SHARES as u64);
+    let seen = THREADS as u64 * 1000;
+    let snapshot = Counters::read(&counters.path().unwrap()).unwrap();
+    assert_eq!((snapshot.get(Counter::Seen), counters.get(Counter::Seen)), (seen, seen));
+    assert_eq!(snapshot.counts.iter().map(|(_, value)| value).sum::<u64>(), seen, "and nothing else");
+}
+
+#[test]
 fn the_names_are_those_that_were_promised() {
     let names: Vec<&str> = Counter::ALL.iter().map(|counter| counter.name()).collect();
     let promised = "seen captured replayed unrepresentable applied dry_hit left_as_is missed_not_tuned missed_workspace \
@@ -84,10 +109,10 @@ fn what_is_wrong_with_a_file_is_said() {
         changed[at..at + bytes.len()].copy_from_slice(bytes);
         read_bytes(&changed).unwrap_err()
     };
-    assert!(matches!(with(8, &2u32.to_ne_bytes()), CountersError::Version { found: 2, .. }));
+    assert!(matches!(with(8, &1u32.to_ne_bytes()), CountersError::Version { found: 1, .. }));
     let said = |error: CountersError| error.to_string();
     assert!(said(with(12, &u32::MAX.to_ne_bytes())).contains("at most 1024"));
-    assert!(said(with(12, &(Counter::ALL.len() as u32 + 1).to_ne_bytes())).contains("it ends after"));
+    assert!(said(with(12, &64u32.to_ne_bytes())).contains("it ends after"));
     assert!(said(with(64, b"\x1b[2J")).contains("no name at byte 64"));
     let missing = Counters::read(&folder.path().join("none")).unwrap_err();
     assert!(matches!(missing, CountersError::Missing(_)));
@@ -157,10 +182,13 @@ fn forked(child: impl FnOnce() -> bool) -> i32 {
 fn a_forked_child_counts_into_its_own_file() {
     let folder = scratch();
     let counters = Counters::create(folder.path()).unwrap();
-    counters.add(Counter::Seen, 10);
+    let share = counters.share().unwrap();
+    share.add(4);
+    counters.add(Counter::Seen, 6);
     let child = || {
         counters.reset_after_fork(folder.path()).unwrap();
-        counters.add(Counter::Seen, 3);
+        counters.add(Counter::Seen, 2);
+        share.add(1);
         let own = Counters::read(&folder.path().join(std::process::id().to_string())).unwrap();
         own.get(Counter::Seen) == 3 && own.pid == u64::from(std::process::id()) && own.writer() == Writer::Runs
     };

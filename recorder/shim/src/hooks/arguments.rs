@@ -8,6 +8,7 @@ use tgemm_db::{Compute, DType, Via};
 use tgemm_kernels::Operands;
 use tgemm_vendor::gpu::{Dialect, Handle, numbers};
 
+use super::ArgumentList;
 use super::gpu::Facts;
 use crate::apply::{Launch, factors};
 use crate::cache::{Key, alignment_bits};
@@ -36,32 +37,43 @@ pub struct Library {
     pub version: fn(usize) -> Option<String>,
 }
 
-impl Library {
-    /// Looks a call up that was made of the function `real`.
-    #[inline]
-    pub fn look(
-        &self,
-        shim: &'static Shim,
-        real: &Real,
-        in_place: &mut InPlace,
-        handle: Handle,
-        on: &Arguments,
-    ) -> Option<Seen> {
+/// A call of a library that is told products by argument lists.
+pub struct OnHandle {
+    /// The library.
+    pub library: &'static Library,
+    /// The handle that it was called with.
+    pub handle: Handle,
+    /// The rest of the list.
+    pub on: Arguments,
+}
+
+impl ArgumentList for OnHandle {
+    #[inline(always)]
+    fn key(&self, function: usize) -> Option<Key> {
+        // SAFETY: the caller's own handle and factors, as the library takes them; those on the host may be read.
+        unsafe {
+            let on_host = self.library.facts.are_factors_on_host(function, self.handle, self.on.factors);
+            if on_host { self.on.key(function) } else { None }
+        }
+    }
+
+    fn look(&self, shim: &'static Shim, real: &Real, in_place: &mut InPlace) -> Option<Seen> {
+        let OnHandle { library: Library { words, facts, via, version }, handle, on } = self;
         if on.is_empty() {
             return None;
         }
-        let Library { words, facts, via, version } = self;
         let (at, dialect) = (real.address()?, words.dialect);
         // SAFETY: the caller's own handle and factors, as the library takes them.
         unsafe {
-            let on_host = facts.are_factors_on_host(at, handle, on.factors);
-            let capture = facts.capture(dialect, at, handle);
+            let on_host = facts.are_factors_on_host(at, *handle, on.factors);
+            let capture = facts.capture(dialect, at, *handle);
             if shim.applier.is_some() {
-                let launch = on.launch(words, on_host, handle, facts.stream(at, handle));
+                let launch = on.launch(words, on_host, *handle, facts.stream(at, *handle));
                 *in_place = launch.map(|launch| (dialect, launch));
             }
-            seen::look_cached(shim, on.key(at, on_host), capture, || {
-                let call = on.call(words, on_host, || facts.allows_tf32(at, handle));
+            let key = if on_host && on.tells_all() { on.key(at) } else { None };
+            seen::look_cached(shim, key, capture, || {
+                let call = on.call(words, on_host, || facts.allows_tf32(at, *handle));
                 (call, How { via: *via, workspace_bytes_max: None, library: real.library(version), capture })
             })
         }
@@ -157,6 +169,13 @@ unsafe fn factor(at: *const c_void, compute: Compute) -> Scalar {
     }
 }
 
+/// [`Scalar::of`] for a key, by the bits of a 32-bit number: without a constant to be fetched, and without branches.
+#[inline(always)]
+fn class_of(bits: u32) -> i32 {
+    const ONE: u32 = 1f32.to_bits();
+    2 * i32::from(bits << 1 != 0) - i32::from(bits == ONE)
+}
+
 /// Scratch memory that hosts gave to handles of cuBLAS, hipBLAS and rocBLAS: address and bytes.
 pub static WORKSPACES: Shadow = Shadow::new();
 
@@ -194,34 +213,30 @@ impl Arguments {
         Some(Launch { io, stream: stream?, failed_status: words.failed_status })
     }
 
-    /// The call as the cache knows it; `None` where more than the arguments decides what it is.
+    /// Does the list say all that there is to know of the call? 32-bit operands may be rounded; an old output apart may be of
+    /// another kind.
+    fn tells_all(&self) -> bool {
+        !matches!(self.matrices[0].1, R_32F | R_32F_HIP) && self.old.is_none()
+    }
+
+    /// The call as the cache knows it if it [tells all](Arguments::tells_all); `None` for sums of other types than 32-bit
+    /// floats, which have factors of other types.
     ///
     /// # Safety
-    /// Factors are readable if they are on the host.
-    #[inline]
-    pub unsafe fn key(&self, function: usize, on_host: bool) -> Option<Key> {
-        let [(a, a_type, lda, stride_a), (b, b_type, ldb, stride_b), (c, c_type, ldc, stride_c)] = self.matrices;
-        let [alpha, beta] = self.factors;
-        // Sums of other types have factors of other types; 32-bit operands may be rounded.
-        let is_plain = matches!(self.compute, COMPUTE_32F_CUDA | COMPUTE_32F_HIP | R_32F_HIP);
-        if !is_plain
-            || !on_host
-            || self.old.is_some()
-            || matches!(a_type, R_32F | R_32F_HIP)
-            || alpha.is_null()
-            || beta.is_null()
-        {
+    /// Factors are on the host and readable.
+    #[inline(always)]
+    pub unsafe fn key(&self, function: usize) -> Option<Key> {
+        if !matches!(self.compute, COMPUTE_32F_CUDA | COMPUTE_32F_HIP | R_32F_HIP) {
             return None;
         }
+        let [(a, a_type, lda, stride_a), (b, b_type, ldb, stride_b), (c, c_type, ldc, stride_c)] = self.matrices;
         // SAFETY: the contract of this function.
-        let [alpha, beta] = unsafe { [factor(alpha, Compute::F32), factor(beta, Compute::F32)] };
-        let [m, n, k] = self.sizes.map(i64::from);
-        let [op_a, op_b] = self.ops.map(|op| op & 0xff);
-        let is_odd = self.ops.iter().any(|op| op >> 8 != 0);
-        let bits = alignment_bits([a, b, c]);
-        let numbers = [a_type, b_type, c_type, self.compute, op_a | op_b << 8, alpha as i32, beta as i32, bits];
-        let extents = [m, n, k, lda.into(), ldb.into(), ldc.into()];
-        if is_odd { None } else { Key::new(function, extents, numbers, self.batch, [stride_a, stride_b, stride_c]) }
+        let [alpha, beta] = self.factors.map(|at| class_of(unsafe { at.cast::<u32>().read_unaligned() }));
+        let ([m, n, k], [op_a, op_b]) = (self.sizes, self.ops);
+        // Four bits of addresses, and two classes.
+        let rest = alignment_bits([a, b, c]) | alpha << 4 | beta << 6;
+        let numbers = [a_type, b_type, c_type, self.compute, op_a, op_b, rest, 0];
+        Key::new(function, [m, n, k, lda, ldb, ldc], numbers, self.batch, [stride_a, stride_b, stride_c])
     }
 
     /// Is there nothing to compute?
@@ -242,7 +257,7 @@ impl Arguments {
         };
         let matrices = [matrix(self.matrices[0])?, matrix(self.matrices[1])?, matrix(self.matrices[2])?];
         let mut compute = (words.compute)(self.compute)?;
-        let [alpha, beta] = self.factors.map(|at| match on_host && !at.is_null() {
+        let [alpha, beta] = self.factors.map(|at| match on_host {
             // SAFETY: the contract of this function.
             true => unsafe { factor(at, compute) },
             false => Scalar::Other,
@@ -274,7 +289,7 @@ macro_rules! gemm_ex {
                 handle: Handle, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: *const c_void,
                 a: *const c_void, a_type: i32, lda: i32, b: *const c_void, b_type: i32, ldb: i32,
                 beta: *const c_void, c: *mut c_void, c_type: i32, ldc: i32, compute: i32, algo: i32,
-            ) -> i32, |shim, real, in_place| $library.look(shim, real, in_place, handle, &Arguments {
+            ) -> i32, OnHandle { library: &$library, handle, on: Arguments {
                 ops: [op_a, op_b],
                 sizes: [m, n, k],
                 matrices: [(a, a_type, lda, 0), (b, b_type, ldb, 0), (c, c_type, ldc, 0)],
@@ -282,14 +297,14 @@ macro_rules! gemm_ex {
                 compute,
                 factors: [alpha, beta],
                 old: None,
-            });
+            } };
 
             fn $batched(
                 handle: Handle, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: *const c_void,
                 a: *const c_void, a_type: i32, lda: i32, stride_a: i64,
                 b: *const c_void, b_type: i32, ldb: i32, stride_b: i64,
                 beta: *const c_void, c: *mut c_void, c_type: i32, ldc: i32, stride_c: i64, batch: i32, compute: i32, algo: i32,
-            ) -> i32, |shim, real, in_place| $library.look(shim, real, in_place, handle, &Arguments {
+            ) -> i32, OnHandle { library: &$library, handle, on: Arguments {
                 ops: [op_a, op_b],
                 sizes: [m, n, k],
                 matrices: [(a, a_type, lda, stride_a), (b, b_type, ldb, stride_b), (c, c_type, ldc, stride_c)],
@@ -297,7 +312,7 @@ macro_rules! gemm_ex {
                 compute,
                 factors: [alpha, beta],
                 old: None,
-            });
+            } };
         )*}
     };
 }
@@ -310,7 +325,7 @@ macro_rules! typed {
             fn $name(
                 handle: Handle, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: *const c_void, a: *const c_void, lda: i32,
                 b: *const c_void, ldb: i32, beta: *const c_void, c: *mut c_void, ldc: i32,
-            ) -> i32, |shim, real, in_place| $library.look(shim, real, in_place, handle, &Arguments {
+            ) -> i32, OnHandle { library: &$library, handle, on: Arguments {
                 ops: [op_a, op_b],
                 sizes: [m, n, k],
                 matrices: [(a, $dtype, lda, 0), (b, $dtype, ldb, 0), (c, $dtype, ldc, 0)],
@@ -318,13 +333,13 @@ macro_rules! typed {
                 compute: $compute,
                 factors: [alpha, beta],
                 old: None,
-            });
+            } };
 
             fn $batched(
                 handle: Handle, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: *const c_void,
                 a: *const c_void, lda: i32, stride_a: i64, b: *const c_void, ldb: i32, stride_b: i64,
                 beta: *const c_void, c: *mut c_void, ldc: i32, stride_c: i64, batch: i32,
-            ) -> i32, |shim, real, in_place| $library.look(shim, real, in_place, handle, &Arguments {
+            ) -> i32, OnHandle { library: &$library, handle, on: Arguments {
                 ops: [op_a, op_b],
                 sizes: [m, n, k],
                 matrices: [(a, $dtype, lda, stride_a), (b, $dtype, ldb, stride_b), (c, $dtype, ldc, stride_c)],
@@ -332,7 +347,7 @@ macro_rules! typed {
                 compute: $compute,
                 factors: [alpha, beta],
                 old: None,
-            });
+            } };
         )*}
     };
 }
@@ -341,6 +356,14 @@ pub(super) use typed;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_factor_has_the_same_class_by_its_bits() {
+        let factors = [0.0, -0.0, 1.0, -1.0, 0.5, f32::MIN_POSITIVE / 2.0, f32::NAN, f32::INFINITY, 1.0 + f32::EPSILON];
+        for factor in factors {
+            assert_eq!(class_of(factor.to_bits()), Scalar::of(factor.into()) as i32, "{factor}");
+        }
+    }
 
     #[test]
     fn both_ways_of_amd_to_say_a_type_are_understood() {

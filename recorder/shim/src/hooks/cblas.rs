@@ -7,11 +7,11 @@ use tgemm_db::blas::Op;
 use tgemm_db::problem::Scalar;
 use tgemm_db::{Compute, DType, Via};
 
-use super::hook;
+use super::{ArgumentList, hook};
 use crate::cache::{Key, alignment_bits};
 use crate::product::{Matrix, Product};
 use crate::real::Real;
-use crate::seen::{self, How, Seen};
+use crate::seen::{self, How, InPlace, Seen};
 use crate::state::Shim;
 
 /// `CblasRowMajor` and `CblasColMajor` of `enum CBLAS_LAYOUT`.
@@ -58,20 +58,9 @@ fn product(on: &Arguments) -> Option<Product> {
     Some(Product { ops, sizes, matrices, batch: 1, compute: compute_of(c.dtype), alpha, beta })
 }
 
-/// Looks a call up that was made of the function `real`.
-pub(super) fn look(shim: &'static Shim, real: &Real, on: &Arguments) -> Option<Seen> {
-    if on.sizes.contains(&0) {
-        return None;
-    }
-    let key = on.key(real.address()?);
-    seen::look_cached(shim, key, None, || {
-        let how = How { via: Via::Blas, workspace_bytes_max: None, library: real.library(|_| None), capture: None };
-        (product(on).and_then(|product| product.call()), how)
-    })
-}
-
-impl Arguments {
-    /// The call as the cache knows it. The function tells the type.
+impl ArgumentList for Arguments {
+    /// The function tells the type.
+    #[inline(always)]
     fn key(&self, function: usize) -> Option<Key> {
         let [m, n, k] = self.sizes;
         let [a, b, c] = self.matrices;
@@ -79,6 +68,16 @@ impl Arguments {
         let [op_a, op_b] = self.ops;
         let numbers = [self.layout, op_a, op_b, alpha as i32, beta as i32, alignment_bits([a.at, b.at, c.at]), 0, 0];
         Key::new(function, [m, n, k, a.ld, b.ld, c.ld], numbers, 1, [0; 3])
+    }
+
+    fn look(&self, shim: &'static Shim, real: &Real, _: &mut InPlace) -> Option<Seen> {
+        if self.sizes.contains(&0) {
+            return None;
+        }
+        seen::look_cached(shim, self.key(real.address()?), None, || {
+            let how = How { via: Via::Blas, workspace_bytes_max: None, library: real.library(|_| None), capture: None };
+            (product(self).and_then(|product| product.call()), how)
+        })
     }
 }
 
@@ -88,7 +87,7 @@ macro_rules! gemm {
             fn $name(
                 layout: i32, op_a: i32, op_b: i32, m: $int, n: $int, k: $int, alpha: $real, a: *const c_void, lda: $int,
                 b: *const c_void, ldb: $int, beta: $real, c: *mut c_void, ldc: $int,
-            ) -> (), |shim, real, _in_place| look(shim, real, &Arguments {
+            ) -> (), Arguments {
                 layout,
                 ops: [op_a, op_b],
                 sizes: [i64::from(m), i64::from(n), i64::from(k)],
@@ -96,7 +95,7 @@ macro_rules! gemm {
                     Matrix::new(a, DType::$dtype, lda), Matrix::new(b, DType::$dtype, ldb), Matrix::new(c, DType::$dtype, ldc),
                 ],
                 factors: [f64::from(alpha), f64::from(beta)],
-            });
+            };
         )*}
     };
 }

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_void};
 
 use tgemm_db::DType;
 
-use super::cblas::{Arguments, COLUMN_MAJOR, NO_TRANS, TRANS, look};
+use super::cblas::{Arguments, COLUMN_MAJOR, NO_TRANS, TRANS};
 use super::hook;
 use crate::product::Matrix;
 
@@ -26,9 +26,9 @@ macro_rules! gemm {
                 op_a: *const c_char, op_b: *const c_char, m: *const $int, n: *const $int, k: *const $int, alpha: *const $real,
                 a: *const c_void, lda: *const $int, b: *const c_void, ldb: *const $int, beta: *const $real, c: *mut c_void,
                 ldc: *const $int, op_a_bytes: usize, op_b_bytes: usize,
-            ) -> (), |shim, real, _in_place| {
+            ) -> (), {
                 // SAFETY: Fortran passes the address of every argument.
-                let on = unsafe {
+                unsafe {
                     Arguments {
                         layout: COLUMN_MAJOR,
                         ops: [op(*op_a as u8), op(*op_b as u8)],
@@ -40,8 +40,7 @@ macro_rules! gemm {
                         ],
                         factors: [f64::from(*alpha), f64::from(*beta)],
                     }
-                };
-                look(shim, real, &on)
+                }
             };
         )*}
     };

@@ -1,6 +1,7 @@
 //! What the hooks of GPU libraries ask of them about a handle: its stream and modes.
 
 use std::ffi::c_void;
+use std::ptr;
 
 use tgemm_vendor::gpu::{Dialect, Handle};
 
@@ -37,12 +38,12 @@ unsafe fn ask<T: Default>(question: &Beside, neighbour: usize, handle: Handle) -
 }
 
 impl Facts {
-    /// Are the factors of a call on `handle` on the host? Where they are on this thread's stack, as nearly always, or constants
+    /// Are there factors of a call on `handle`, on the host? Where they are on this thread's stack, as nearly always, or constants
     /// of the program, the library need not be asked, which would cost more than all the rest.
     ///
     /// # Safety
     /// The handle is of the library that holds the code at `neighbour`, whose questions these are.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn are_factors_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
         let here = 0u8;
         let is_near = |at: *const c_void| (at as usize).wrapping_sub(&raw const here as usize) < STACK_BYTES_NEAR;
@@ -66,7 +67,7 @@ impl Facts {
         let mut rest = factors.into_iter().zip(are_near).filter(|(_, is_near)| !is_near);
         rest.all(|(at, _)| program::is_constant(at as usize))
             // SAFETY: the contract of this function.
-            || unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
+            || (!factors.contains(&ptr::null()) && unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) })
     }
 
     /// Where launches on `handle` go.

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use tgemm_db::Via;
 use tgemm_vendor::gpu::Handle;
 
-use super::arguments::{Arguments, HIP, Library, WORKSPACES, gemm_ex, typed};
+use super::arguments::{Arguments, HIP, Library, OnHandle, WORKSPACES, gemm_ex, typed};
 use super::gpu::Facts;
 use crate::real::Beside;
 

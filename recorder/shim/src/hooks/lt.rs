@@ -14,7 +14,7 @@ use tgemm_vendor::gpu::{Dialect, Handle};
 use tgemm_vendor::load::{self, Candidate};
 
 use super::arguments::{CUDA_EXECUTION_FAILED, HIP_EXECUTION_FAILED};
-use super::{cublas, hook};
+use super::{ArgumentList, cublas, hook};
 use crate::apply::{Launch, factors};
 use crate::captures;
 use crate::real::{self, Real};
@@ -55,33 +55,43 @@ fn hip_version(address: usize, handle: Handle) -> Option<String> {
     (status == 0).then(|| format!("{}.{}.{}", number / 100_000, number / 100 % 1000, number % 100))
 }
 
-fn look(
-    shim: &'static Shim,
-    real: &Real,
-    in_place: &mut InPlace,
-    (dialect, handle): (Dialect, Handle),
-    on: &Arguments,
-    (workspace, workspace_bytes): (*mut c_void, usize),
+/// A call of `?LtMatmul`.
+struct Matmul {
+    dialect: Dialect,
+    handle: Handle,
+    on: Arguments,
+    workspace: *mut c_void,
+    workspace_bytes: usize,
     stream: Handle,
-) -> Option<Seen> {
-    let table = table(dialect, real)?;
-    // SAFETY: the caller's own descriptors and factors, as the library takes them.
-    let asked = unsafe { table.read(dialect, on) }.ok();
-    let library = real.library(|at| match dialect {
-        Dialect::Cuda => cublas::version(at, c"cublasLtGetProperty"),
-        Dialect::Hip => hip_version(at, handle),
-    });
-    let capture = if captures::any() { capture_of(dialect, stream as usize) } else { None };
-    let workspace_bytes_max = Some(workspace_bytes as u64);
-    let how = How { via: Via::LtMatmul, workspace_bytes_max, library, capture };
-    let seen = seen::look(shim, asked.map(|asked| asked.call), how)?;
-    if shim.applier.is_some() {
-        // SAFETY: as above.
-        let launch = asked.and_then(|asked| unsafe { operands(on, &asked, workspace, workspace_bytes) });
-        let failed_status = dialect.pick(HIP_EXECUTION_FAILED, CUDA_EXECUTION_FAILED);
-        *in_place = launch.map(|io| (dialect, Launch { io, stream, failed_status }));
+}
+
+impl ArgumentList for Matmul {
+    fn look(&self, shim: &'static Shim, real: &Real, in_place: &mut InPlace) -> Option<Seen> {
+        let Matmul { dialect, handle, on, workspace, workspace_bytes, stream } = *self;
+        let compute = match dialect {
+            Dialect::Cuda => None,
+            Dialect::Hip => COMPUTE_TYPES.get(on.desc as usize).map(|[number, _]| number as i32),
+        };
+        let on = &Arguments { compute, ..on };
+        let table = table(dialect, real)?;
+        // SAFETY: the caller's own descriptors and factors, as the library takes them.
+        let asked = unsafe { table.read(dialect, on) }.ok();
+        let library = real.library(|at| match dialect {
+            Dialect::Cuda => cublas::version(at, c"cublasLtGetProperty"),
+            Dialect::Hip => hip_version(at, handle),
+        });
+        let capture = if captures::any() { capture_of(dialect, stream as usize) } else { None };
+        let workspace_bytes_max = Some(workspace_bytes as u64);
+        let how = How { via: Via::LtMatmul, workspace_bytes_max, library, capture };
+        let seen = seen::look(shim, asked.map(|asked| asked.call), how)?;
+        if shim.applier.is_some() {
+            // SAFETY: as above.
+            let launch = asked.and_then(|asked| unsafe { operands(on, &asked, workspace, workspace_bytes) });
+            let failed_status = dialect.pick(HIP_EXECUTION_FAILED, CUDA_EXECUTION_FAILED);
+            *in_place = launch.map(|io| (dialect, Launch { io, stream, failed_status }));
+        }
+        Some(seen)
     }
-    Some(seen)
 }
 
 /// The operands of `on`; `None` where its factors are elsewhere, or of another type.
@@ -111,31 +121,35 @@ unsafe fn operands(on: &Arguments, asked: &Asked, workspace: *mut c_void, worksp
 }
 
 macro_rules! matmul {
-    ($($name:ident, $dialect:ident, $compute:expr;)*) => {
+    ($($name:ident, $dialect:ident;)*) => {
         hook! {$(
             fn $name(
                 handle: Handle, desc: Handle, alpha: *const c_void, a: *const c_void, a_layout: Handle,
                 b: *const c_void, b_layout: Handle, beta: *const c_void, c: *const c_void, c_layout: Handle,
                 d: *mut c_void, d_layout: Handle, algo: *const c_void, workspace: *mut c_void, workspace_bytes: usize,
                 stream: Handle,
-            ) -> i32, |shim, real, in_place| {
-                let on = Arguments {
+            ) -> i32, Matmul {
+                dialect: Dialect::$dialect,
+                handle,
+                on: Arguments {
                     desc,
                     layouts: [a_layout, b_layout, c_layout, d_layout],
                     matrices: [a, b, c, d],
                     alpha,
                     beta,
-                    compute: $compute(desc),
-                };
-                look(shim, real, in_place, (Dialect::$dialect, handle), &on, (workspace, workspace_bytes), stream)
+                    compute: None,
+                },
+                workspace,
+                workspace_bytes,
+                stream,
             };
         )*}
     };
 }
 
 matmul! {
-    cublasLtMatmul, Cuda, |_: Handle| None;
-    hipblasLtMatmul, Hip, |desc: Handle| COMPUTE_TYPES.get(desc as usize).map(|[number, _]| number as i32);
+    cublasLtMatmul, Cuda;
+    hipblasLtMatmul, Hip;
 }
 
 super::watch! {

@@ -3,6 +3,9 @@
 //! A hook does the same everywhere: with nothing to do it calls the real function; else it looks at the arguments, runs a
 //! choice if there is one for them, or calls the real function, and counts the call if that was taken. Arguments are passed on
 //! as they came, and so is the status.
+//!
+//! Calls that are known and only have to be counted have a short way of their own, and all else is out of it: beside a real
+//! library a call costs what its code and data bring back into the caches, and little of it is to be had there again.
 
 pub mod arguments;
 pub mod cblas;
@@ -15,6 +18,10 @@ pub mod lt;
 pub mod rocblas;
 
 use crate::apply::Launched;
+use crate::cache::Key;
+use crate::real::Real;
+use crate::seen::{InPlace, Seen};
+use crate::state::{self, Shim};
 
 /// Forgets what is known of handles: they may have been set up anew, or freed, without us.
 pub fn forget_handles() {
@@ -82,12 +89,41 @@ macro_rules! real {
 }
 pub(crate) use real;
 
-/// Defines a hooked function. The expression gives `Option<Seen>` from the shim, the [`Real`](crate::real::Real) and the
-/// arguments, and where choices are applied fills in the operands; it may neither write to what arguments point to nor keep it.
+/// What a hooked function was called with. It may neither write to what arguments point to nor keep it.
+pub trait ArgumentList {
+    /// The call as the cache knows it, if that holds it; `None` where it cannot be told without asking somebody.
+    #[inline]
+    fn key(&self, _function: usize) -> Option<Key> {
+        None
+    }
+
+    /// Looks the call up that was made of the function `real`, and fills in its operands where choices are applied.
+    fn look(&self, shim: &'static Shim, real: &Real, in_place: &mut InPlace) -> Option<Seen>;
+}
+
+/// The way of a call that is new, that a choice may run for, or that goes into a capture.
+fn at_length<A: Answer>(look: impl FnOnce(&'static Shim, &mut InPlace) -> Option<Seen>, call: impl FnOnce() -> A) -> A {
+    let mut in_place = None;
+    let seen = state::decide(|shim| look(shim, &mut in_place));
+    let launched = match (&seen, &in_place) {
+        (Some(seen), Some(in_place)) => state::guarded(|| seen.apply(in_place)),
+        _ => None,
+    };
+    let answer = launched.map_or_else(call, A::of);
+    if let Some(seen) = seen
+        && answer.is_taken()
+    {
+        state::guarded(|| {
+            seen.count();
+            Some(())
+        });
+    }
+    answer
+}
+
+/// Defines hooked functions; the expression is the [`ArgumentList`].
 macro_rules! hook {
-    ($(
-        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, |$shim:ident, $real:ident, $in_place:ident| $sees:expr;
-    )*) => {$(
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $list:expr;)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, hooked.")]
         ///
         /// # Safety
@@ -110,26 +146,30 @@ macro_rules! hook {
                 // SAFETY: the caller's own arguments.
                 return unsafe { function($($arg),*) };
             };
-            let mut in_place: $crate::seen::InPlace = None;
-            let seen = $crate::state::decide(|$shim| {
-                let ($real, $in_place) = (real, &mut in_place);
-                $sees
-            });
-            let launched = match (&seen, &in_place) {
-                (Some(seen), Some(in_place)) => $crate::state::guarded(|| seen.apply(in_place)),
-                _ => None,
-            };
-            let answer = match launched {
-                Some(launched) => <$ret as $crate::hooks::Answer>::of(launched),
-                // SAFETY: the caller's own arguments.
-                None => unsafe { function($($arg),*) },
-            };
-            if let Some(seen) = seen
-                && $crate::hooks::Answer::is_taken(answer)
+            // The list is made in each way anew, and without a closure: what both had would lie in memory.
+            if let Some(shim) = $crate::seen::counts_only()
+                && let Some(key) = $crate::hooks::ArgumentList::key(&$list, address)
+                && let Some(known) = $crate::seen::known(shim, &key)
             {
-                $crate::state::guarded(|| Some(seen.count()));
+                // SAFETY: the caller's own arguments.
+                let answer = unsafe { function($($arg),*) };
+                if $crate::hooks::Answer::is_taken(answer) {
+                    $crate::state::guarded(|| Some(known.count()));
+                }
+                return answer;
             }
-            answer
+            // All else, out of the way.
+            #[cold]
+            #[inline(never)]
+            unsafe fn at_length(real: &$crate::real::Real, function: Function, $($arg: $ty),*) -> $ret {
+                $crate::hooks::at_length(
+                    |shim, in_place| $crate::hooks::ArgumentList::look(&$list, shim, real, in_place),
+                    // SAFETY: the caller's own arguments.
+                    || unsafe { function($($arg),*) },
+                )
+            }
+            // SAFETY: the caller's own arguments.
+            unsafe { at_length(real, function, $($arg),*) }
         }
     )*};
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use tgemm_db::Via;
 use tgemm_vendor::gpu::Handle;
 
-use super::arguments::{Arguments, Library, ROCBLAS, WORKSPACES};
+use super::arguments::{Arguments, Library, OnHandle, ROCBLAS, WORKSPACES};
 use super::gpu::Facts;
 use super::hook;
 use crate::real::{self, Beside};
@@ -47,7 +47,7 @@ hook! {
         a: *const c_void, a_type: i32, lda: i32, b: *const c_void, b_type: i32, ldb: i32,
         beta: *const c_void, c: *const c_void, c_type: i32, ldc: i32, d: *mut c_void, d_type: i32, ldd: i32,
         compute: i32, algo: i32, solution_index: i32, flags: u32,
-    ) -> i32, |shim, real, in_place| LIBRARY.look(shim, real, in_place, handle, &Arguments {
+    ) -> i32, OnHandle { library: &LIBRARY, handle, on: Arguments {
         ops: [op_a, op_b],
         sizes: [m, n, k],
         matrices: [(a, a_type, lda, 0), (b, b_type, ldb, 0), (d, d_type, ldd, 0)],
@@ -55,7 +55,7 @@ hook! {
         compute,
         factors: [alpha, beta],
         old: Some((c, c_type, ldc, 0)),
-    });
+    } };
 
     fn rocblas_gemm_strided_batched_ex(
         handle: Handle, op_a: i32, op_b: i32, m: i32, n: i32, k: i32, alpha: *const c_void,
@@ -63,7 +63,7 @@ hook! {
         beta: *const c_void, c: *const c_void, c_type: i32, ldc: i32, stride_c: i64,
         d: *mut c_void, d_type: i32, ldd: i32, stride_d: i64,
         batch: i32, compute: i32, algo: i32, solution_index: i32, flags: u32,
-    ) -> i32, |shim, real, in_place| LIBRARY.look(shim, real, in_place, handle, &Arguments {
+    ) -> i32, OnHandle { library: &LIBRARY, handle, on: Arguments {
         ops: [op_a, op_b],
         sizes: [m, n, k],
         matrices: [(a, a_type, lda, stride_a), (b, b_type, ldb, stride_b), (d, d_type, ldd, stride_d)],
@@ -71,5 +71,5 @@ hook! {
         compute,
         factors: [alpha, beta],
         old: Some((c, c_type, ldc, stride_c)),
-    });
+    } };
 }
