@@ -94,12 +94,18 @@ impl Recorder {
     /// As [`Recorder::add`], where [`Recorder::meet_fork`] was called in this process already.
     #[inline]
     pub fn add_unforked(&self, entry: &Entry, calls: u64, captured: bool) {
-        let before = entry.count.fetch_add(calls, Ordering::Relaxed);
-        let newly_captured =
-            captured && !entry.captured.load(Ordering::Relaxed) && !entry.captured.swap(true, Ordering::Relaxed);
-        // One more bit, above all that it had: the count has doubled since the line before.
-        let has_doubled = before ^ (before + calls) > before;
+        let has_doubled = entry.add(calls);
+        let newly_captured = captured && entry.note_captured();
         if newly_captured || has_doubled {
+            self.write_one(entry);
+        }
+    }
+
+    /// Counts one call of the calling thread, as [`Recorder::add_unforked`] does; with the `mark` by which that thread has
+    /// [claimed](Entry::claim) entries.
+    #[inline]
+    pub fn add_one(&self, entry: &Entry, mark: usize) {
+        if entry.add_one(mark) {
             self.write_one(entry);
         }
     }
@@ -115,9 +121,8 @@ impl Recorder {
     /// What was recorded in this process so far, in the order of the keys.
     pub fn recorded(&self) -> Vec<Recorded> {
         self.meet_fork();
-        let count = |entry: &Entry| entry.count.load(Ordering::Relaxed);
-        let was_seen = |entry: &&Entry| count(entry) > 0 || entry.captured.load(Ordering::Relaxed);
-        let mut rows: Vec<Recorded> = self.seen.iter().filter(was_seen).map(|entry| entry.row(count(entry))).collect();
+        let was_seen = |entry: &&Entry| entry.count() > 0 || entry.is_captured();
+        let mut rows: Vec<Recorded> = self.seen.iter().filter(was_seen).map(|entry| entry.row(entry.count())).collect();
         rows.sort_by_key(|row| (row.problem, row.via));
         rows
     }

@@ -5,7 +5,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use rustc_hash::FxHasher;
 use tgemm_db::{Problem, Recorded};
@@ -25,14 +25,31 @@ pub struct Entry {
     asked: Asked,
     /// Its place among the entries of its recorder: below [`PROBLEMS_MAX`], never another's.
     number: usize,
-    /// How often it was recorded.
-    pub(crate) count: AtomicU64,
-    /// Was it ever recorded as captured?
-    pub(crate) captured: AtomicBool,
-    /// How much of `count` is in the file. Changed only under the writing lock.
+    counts: Counts,
+    /// How much of the counts is in the file. Changed only under the writing lock.
     written: AtomicU64,
     /// Is the flag in the file? Changed only under the writing lock.
     captured_written: AtomicBool,
+}
+
+/// How often an entry was recorded. In one cache line, of which it takes half.
+#[derive(Default)]
+#[repr(align(32))]
+struct Counts {
+    /// By all threads but the owner.
+    by_others: AtomicU64,
+    /// By the owner, which alone writes to it.
+    by_owner: AtomicU64,
+    /// The mark of the thread that owns the entry; 0 while none does.
+    owner: AtomicUsize,
+    /// Was it ever recorded as captured?
+    captured: AtomicBool,
+}
+
+/// Has a count one more bit now, above all that it had? Then it has doubled since that was last so.
+#[inline]
+fn has_doubled(before: u64, after: u64) -> bool {
+    before ^ after > before
 }
 
 /// What a line of an entry would say that the file does not.
@@ -47,8 +64,7 @@ impl Entry {
         Entry {
             asked: *asked,
             number,
-            count: AtomicU64::new(0),
-            captured: AtomicBool::new(false),
+            counts: Counts::default(),
             written: AtomicU64::new(0),
             captured_written: AtomicBool::new(false),
         }
@@ -66,27 +82,64 @@ impl Entry {
 
     /// How often it was recorded in this process.
     pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
+        self.counts.by_others.load(Ordering::Relaxed) + self.counts.by_owner.load(Ordering::Relaxed)
+    }
+
+    /// Makes the calling thread the owner, if the entry has none: its calls are then counted without an atomic addition
+    /// ([`Recorder::add_one`](crate::Recorder::add_one)). `mark` is a number that no other living thread has, and not 0: the
+    /// address of something of its own. An owner that has ended stays it, until a thread has its mark again.
+    pub fn claim(&self, mark: usize) {
+        let _ = self.counts.owner.compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Counts `calls` calls, by whatever thread; `true` if a line is due.
+    #[inline]
+    pub(crate) fn add(&self, calls: u64) -> bool {
+        let before = self.counts.by_others.fetch_add(calls, Ordering::Relaxed);
+        has_doubled(before, before + calls)
+    }
+
+    /// Counts one call of the thread with this mark; `true` if a line is due.
+    #[inline]
+    pub(crate) fn add_one(&self, mark: usize) -> bool {
+        if self.counts.owner.load(Ordering::Relaxed) != mark {
+            return self.add(1);
+        }
+        let before = self.counts.by_owner.load(Ordering::Relaxed);
+        self.counts.by_owner.store(before + 1, Ordering::Relaxed);
+        has_doubled(before, before + 1)
+    }
+
+    /// Notes that it was captured; `true` the first time.
+    #[inline]
+    pub(crate) fn note_captured(&self) -> bool {
+        !self.is_captured() && !self.counts.captured.swap(true, Ordering::Relaxed)
+    }
+
+    /// Was it ever recorded as captured?
+    pub(crate) fn is_captured(&self) -> bool {
+        self.counts.captured.load(Ordering::Relaxed)
     }
 
     /// The entry as a row with `count`.
     pub(crate) fn row(&self, count: u64) -> Recorded {
-        self.asked.row(count, self.captured.load(Ordering::Relaxed))
+        self.asked.row(count, self.is_captured())
     }
 
     /// What is not in the file yet, if anything. Under the writing lock only.
     pub(crate) fn pending(&self) -> Option<Pending<'_>> {
-        let delta = self.count.load(Ordering::Relaxed) - self.written.load(Ordering::Relaxed);
-        let captured = self.captured.load(Ordering::Relaxed);
+        let delta = self.count() - self.written.load(Ordering::Relaxed);
+        let captured = self.is_captured();
         let news = delta > 0 || captured != self.captured_written.load(Ordering::Relaxed);
         news.then_some(Pending { entry: self, delta, captured })
     }
 
     /// Forgets all counts: in a forked child, whose parent writes them.
     fn reset(&self) {
-        self.count.store(0, Ordering::Relaxed);
+        self.counts.by_others.store(0, Ordering::Relaxed);
+        self.counts.by_owner.store(0, Ordering::Relaxed);
+        self.counts.captured.store(false, Ordering::Relaxed);
         self.written.store(0, Ordering::Relaxed);
-        self.captured.store(false, Ordering::Relaxed);
         self.captured_written.store(false, Ordering::Relaxed);
     }
 }
@@ -256,6 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_due_each_time_a_count_doubles() {
+        let entry = Entry::new(&Asked::new(Site::linear(16, 32, DType::F32).at(1).into(), Via::Linear), 0);
+        entry.claim(7);
+        entry.claim(8);
+        for mark in [7, 8] {
+            let due: Vec<u64> = (1..=1000).filter(|_| entry.add_one(mark)).collect();
+            assert_eq!(due, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512], "the first is the owner, and the second is not");
+        }
+        assert!(!entry.add(0) && entry.add(24) && entry.count() == 2024);
+        entry.reset();
+        assert_eq!(entry.count(), 0);
+        assert!(entry.add_one(7) && entry.add_one(8) && entry.count() == 2, "as at the beginning");
+    }
+
+    #[test]
     fn problems_that_hash_alike_stay_apart() {
         let seen = Seen::new();
         let plain = Site::linear(16, 32, DType::F32);
@@ -266,7 +334,7 @@ mod tests {
         let (c, d) = (after(None), after(Some(u32::MAX)));
         assert_eq!(hash(&c), hash(&d));
         for (one, other) in [(a, b), (c, d)] {
-            seen.entry(&one).unwrap().count.store(5, Ordering::Relaxed);
+            seen.entry(&one).unwrap().add(5);
             assert_eq!(seen.entry(&other).unwrap().count(), 0);
         }
     }
@@ -297,7 +365,8 @@ mod tests {
                 // From another end in each thread, so that they race for slots and for entries.
                 let m = 1 + (call + thread * problems / 4) % problems;
                 let entry = seen.entry(&Asked::new(site.at(m).into(), Via::Linear)).unwrap();
-                entry.count.fetch_add(1, Ordering::Relaxed);
+                entry.claim(thread as usize + 1);
+                entry.add_one(thread as usize + 1);
                 found.push((m, ptr::from_ref(entry).addr(), entry.number()));
             }
             found.sort_unstable();
@@ -312,6 +381,8 @@ mod tests {
         assert!(found.iter().all(|one| one.len() == problems as usize && *one == found[0]), "one entry a problem");
         assert_eq!(seen.iter().count(), problems as usize);
         assert!(seen.iter().all(|entry| entry.count() == u64::from(4 * rounds)), "nothing is lost");
+        let by_owner = |entry: &Entry| entry.counts.by_owner.load(Ordering::Relaxed);
+        assert!(seen.iter().all(|entry| by_owner(entry) == u64::from(rounds)), "one thread owns it");
         let mut numbers: Vec<usize> = seen.iter().map(Entry::number).collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -1,6 +1,7 @@
 //! Calls that this thread has made before: an argument list leads to its entry without being understood again.
 //!
-//! A key holds everything that the entry follows from; what a key cannot hold is looked up the long way.
+//! A key holds everything that the entry follows from; what does not fit into a [`Place`] is looked up the long way. A key is
+//! compared as it comes, argument by argument: to pack it first would take longer than the rest.
 
 use std::cell::Cell;
 
@@ -8,128 +9,128 @@ use tgemm_recorder::Entry;
 
 use crate::thread::of_this_thread;
 
-/// Words of a key: with the entry, a cache line.
-const WORDS: usize = 7;
-
 /// Places of the table, a power of two. A model has some dozens of different calls a step; 4 KB a thread.
 const PLACES: usize = 64;
 
-/// An argument list, packed.
-#[derive(Clone, Copy)]
-pub struct Key([u64; WORDS]);
+/// An argument list.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<Int> {
+    /// The function's address.
+    pub function: usize,
+    /// m, n, k, lda, ldb, ldc.
+    pub extents: [Int; 6],
+    /// Types, operations, layout, factor classes and the like.
+    pub numbers: [i32; 7],
+    /// How many.
+    pub batch: i32,
+    /// Of A, B and C.
+    pub strides: [i64; 3],
+}
 
 /// An integer of an argument list.
 pub trait Extent: Copy {
-    /// Is none of them negative, or too large?
-    fn fit(extents: [Self; 6]) -> bool;
-
-    /// Its low bits: all that it has, if it fits.
-    fn low(self) -> u32;
+    /// The same number.
+    fn wide(self) -> i64;
 }
 
 impl Extent for i32 {
     #[inline(always)]
-    fn fit([a, b, c, d, e, f]: [i32; 6]) -> bool {
-        a | b | c | d | e | f >= 0
-    }
-
-    #[inline(always)]
-    fn low(self) -> u32 {
-        self as u32
+    fn wide(self) -> i64 {
+        self.into()
     }
 }
 
 impl Extent for i64 {
     #[inline(always)]
-    fn fit([a, b, c, d, e, f]: [i64; 6]) -> bool {
-        (a | b | c | d | e | f) >> 31 == 0
-    }
-
-    #[inline(always)]
-    fn low(self) -> u32 {
-        self as u32
+    fn wide(self) -> i64 {
+        self
     }
 }
 
-impl PartialEq for Key {
-    /// Without a branch a word, and without a call, which a comparison of bytes would be.
-    #[inline(always)]
-    fn eq(&self, other: &Key) -> bool {
-        self.0.iter().zip(&other.0).fold(0, |differing, (own, other)| differing | (own ^ other)) == 0
-    }
-}
-
-impl Key {
-    /// The list of the function at `function`.
-    ///
-    /// `extents`: m, n, k, lda, ldb, ldc. `numbers`: types, operations, layout, factor classes and the like. `strides` are of A,
-    /// B and C. `None` where something does not fit: extents and strides in 31 bits, numbers in 8.
-    #[inline(always)]
-    pub fn new<Int: Extent>(
-        function: usize,
-        extents: [Int; 6],
-        numbers: [i32; 8],
-        batch: i32,
-        strides: [i64; 3],
-    ) -> Option<Key> {
-        let [a, b, c] = strides;
-        // All of them at once: a branch each would cost more than the rest.
-        let large = numbers.iter().fold(0, |bits, &number| bits | number) >> 8;
-        if !Int::fit(extents) || !i64::fit([a, b, c, 0, 0, 0]) || large != 0 {
-            return None;
-        }
-        let [m, n, k, lda, ldb, ldc] = extents.map(Int::low);
-        let [a, b, c] = strides.map(i64::low);
-        let packed = numbers.iter().fold(0, |packed, &number| packed << 8 | number as u64);
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let words =
-            [function as u64, pair(m, n), pair(k, lda), pair(ldb, ldc), packed, pair(batch as u32, a), pair(b, c)];
-        Some(Key(words))
-    }
-
-    #[inline(always)]
-    fn place(&self) -> usize {
-        /// From Fibonacci hashing: 2^64 over the golden ratio.
-        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-        let [function, sizes, depth, lengths, ..] = self.0;
-        let mixed = (sizes ^ depth.rotate_left(21) ^ lengths.rotate_left(42) ^ function).wrapping_mul(SPREAD);
-        (mixed >> 58) as usize % PLACES
-    }
-}
-
-/// A cache line.
-#[repr(align(64))]
+/// A call that was made, in one cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
 struct Place {
-    key: Cell<Key>,
-    entry: Cell<Option<&'static Entry>>,
+    function: usize,
+    entry: Option<&'static Entry>,
+    extents: [u32; 6],
+    strides: [u32; 3],
+    batch: i32,
+    numbers: [u8; 7],
 }
 
 const _: () = assert!(size_of::<Place>() == 64);
 
+impl Place {
+    /// All zeros: no function is there.
+    const EMPTY: Place =
+        Place { function: 0, entry: None, extents: [0; 6], strides: [0; 3], batch: 0, numbers: [0; 7] };
+
+    /// `None` where something does not fit.
+    fn new<Int: Extent>(key: &Key<Int>, entry: &'static Entry) -> Option<Place> {
+        let mut place = Place { function: key.function, entry: Some(entry), batch: key.batch, ..Place::EMPTY };
+        for (to, from) in place.extents.iter_mut().zip(key.extents) {
+            *to = from.wide().try_into().ok()?;
+        }
+        for (to, from) in place.strides.iter_mut().zip(key.strides) {
+            *to = from.try_into().ok()?;
+        }
+        for (to, from) in place.numbers.iter_mut().zip(key.numbers) {
+            *to = from.try_into().ok()?;
+        }
+        Some(place)
+    }
+
+    /// Is this `key`'s? Without a branch an argument.
+    #[inline(always)]
+    fn is_of<Int: Extent>(&self, key: &Key<Int>) -> bool {
+        let mut differing = (self.function ^ key.function) as i64 | i64::from(self.batch ^ key.batch);
+        for (own, other) in self.extents.iter().zip(key.extents) {
+            differing |= i64::from(*own) ^ other.wide();
+        }
+        for (own, other) in self.strides.iter().zip(key.strides) {
+            differing |= i64::from(*own) ^ other;
+        }
+        for (own, other) in self.numbers.iter().zip(key.numbers) {
+            differing |= i64::from(i32::from(*own) ^ other);
+        }
+        differing == 0
+    }
+}
+
+impl<Int: Extent> Key<Int> {
+    #[inline(always)]
+    fn place(&self) -> usize {
+        /// From Fibonacci hashing: 2^64 over the golden ratio.
+        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+        let [m, n, k, lda, ..] = self.extents.map(|extent| extent.wide() as u64);
+        let mixed = m ^ n.rotate_left(16) ^ k.rotate_left(32) ^ lda.rotate_left(48) ^ self.function as u64;
+        (mixed.wrapping_mul(SPREAD) >> 58) as usize % PLACES
+    }
+}
+
 /// The calls that a thread made.
-pub struct Table([Place; PLACES]);
+pub struct Table([Cell<Place>; PLACES]);
 
 impl Table {
     /// None yet: all zeros.
     #[cfg_attr(all(target_arch = "x86_64", target_os = "linux"), allow(dead_code, reason = "zeros are had without it"))]
     pub const fn new() -> Table {
-        Table([const { Place { key: Cell::new(Key([0; WORDS])), entry: Cell::new(None) } }; PLACES])
+        Table([const { Cell::new(Place::EMPTY) }; PLACES])
     }
 }
 
 /// The entry of a call that this thread made before.
 #[inline(always)]
-pub fn find(key: &Key) -> Option<&'static Entry> {
-    let place = &of_this_thread().calls.0[key.place()];
-    let entry = place.entry.get()?;
-    (place.key.get() == *key).then_some(entry)
+pub fn find<Int: Extent>(key: &Key<Int>) -> Option<&'static Entry> {
+    let place = of_this_thread().calls.0[key.place()].get();
+    if place.is_of(key) { place.entry } else { None }
 }
 
-/// Notes the entry of a call, in the place of one that is older.
-pub fn keep(key: Key, entry: &'static Entry) {
-    let place = &of_this_thread().calls.0[key.place()];
-    place.key.set(key);
-    place.entry.set(Some(entry));
+/// Notes the entry of a call, in the place of one that is older; `false` if that holds no such call.
+pub fn keep<Int: Extent>(key: &Key<Int>, entry: &'static Entry) -> bool {
+    let place = Place::new(key, entry);
+    place.inspect(|&place| of_this_thread().calls.0[key.place()].set(place)).is_some()
 }
 
 /// The low bits of addresses that decide an alignment.
@@ -142,58 +143,109 @@ pub fn alignment_bits<T>(addresses: [*const T; 3]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tgemm_db::{DType, Site, Via};
+    use tgemm_recorder::{Asked, Recorder, RecorderOptions};
+
+    fn entries() -> impl FnMut() -> &'static Entry {
+        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::open(RecorderOptions::in_memory())));
+        let mut m = 0;
+        move || {
+            m += 1;
+            let problem = Site::linear(16, 32, DType::F32).at(m).into();
+            recorder.entry(&Asked::new(problem, Via::Blas)).unwrap()
+        }
+    }
+
+    const KEY: Key<i64> =
+        Key { function: 4096, extents: [1, 2, 3, 4, 5, 6], numbers: [1, 2, 3, 4, 5, 6, 7], batch: 1, strides: [0; 3] };
+
+    /// Keys that differ from [`KEY`] in one argument each, by much or little.
+    fn others() -> Vec<Key<i64>> {
+        let mut others = vec![Key { function: 8192, ..KEY }, Key { batch: 2, ..KEY }, Key { batch: -1, ..KEY }];
+        for by in [1, 1 << 20, 1 << 31, 1 << 32, -8] {
+            for at in 0..6 {
+                others.push(KEY);
+                others.last_mut().unwrap().extents[at] += by;
+            }
+            for at in 0..3 {
+                others.push(KEY);
+                others.last_mut().unwrap().strides[at] += by;
+            }
+        }
+        for by in [8, 1 << 8, 1 << 16, -8] {
+            for at in 0..7 {
+                others.push(KEY);
+                others.last_mut().unwrap().numbers[at] += by;
+            }
+        }
+        others
+    }
 
     #[test]
     fn every_argument_tells_calls_apart() {
-        let key =
-            |extents: [i64; 6], numbers, batch, strides| Key::new(4096, extents, numbers, batch, strides).unwrap();
-        let base = key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 1, [0; 3]);
+        let mut entry = entries();
+        let kept = Place::new(&KEY, entry()).unwrap();
+        assert!(kept.is_of(&KEY));
+        for other in others() {
+            assert!(!kept.is_of(&other), "{other:?}");
+            if let Some(place) = Place::new(&other, entry()) {
+                assert!(place.is_of(&other) && !place.is_of(&KEY), "{other:?}");
+            }
+        }
+        let narrow = Key { function: 4096, extents: [1i32, 2, 3, 4, 5, 6], ..narrowed() };
+        assert!(kept.is_of(&narrow));
         for at in 0..6 {
-            let mut extents = [1, 2, 3, 4, 5, 6];
-            extents[at] += 1 << 20;
-            assert!(key(extents, [1, 2, 3, 4, 5, 6, 7, 8], 1, [0; 3]) != base, "extent {at}");
+            let mut other = narrow;
+            other.extents[at] -= 8;
+            assert!(!kept.is_of(&other));
+            let place = Place::new(&Key { extents: KEY.extents.map(|extent| extent + 0xffff_fff0), ..KEY }, entry());
+            other.extents = [1, 2, 3, 4, 5, 6].map(|extent: i32| extent - 16);
+            assert!(!place.unwrap().is_of(&other), "the low bits alone are the same");
         }
-        for at in 0..8 {
-            let mut numbers = [1, 2, 3, 4, 5, 6, 7, 8];
-            numbers[at] += 1 << 6;
-            assert!(key([1, 2, 3, 4, 5, 6], numbers, 1, [0; 3]) != base, "number {at}");
+    }
+
+    fn narrowed() -> Key<i32> {
+        let Key { function, numbers, batch, strides, .. } = KEY;
+        Key { function, extents: [0; 6], numbers, batch, strides }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_kept() {
+        let entry = entries()();
+        let fits = |key: &Key<i64>| Place::new(key, entry).is_some();
+        let at = |extent, number, stride| Key {
+            extents: [1, 2, extent, 4, 5, 6],
+            numbers: [1, 2, number, 4, 5, 6, 7],
+            strides: [0, stride, 0],
+            ..KEY
+        };
+        assert!(fits(&at(0xffff_ffff, 255, 0xffff_ffff)));
+        for odd in [at(-1, 0, 0), at(1 << 32, 0, 0), at(1, -1, 0), at(1, 256, 0), at(1, 0, -1), at(1, 0, 1 << 32)] {
+            assert!(!fits(&odd) && !keep(&odd, entry) && find(&odd).is_none(), "{odd:?}");
         }
-        for at in 0..3 {
-            let mut strides = [0; 3];
-            strides[at] = 1 << 30;
-            assert!(key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 1, strides) != base, "stride {at}");
-            strides[at] = 1 << 31;
-            assert!(Key::new(4096, [1, 2, 3, 4, 5, 6i64], [0; 8], 1, strides).is_none(), "stride {at}");
-        }
-        assert!(key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 2, [0; 3]) != base);
-        assert!(Key::new(8192, [1i64, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], 1, [0; 3]) != Some(base));
-        assert!(Key::new(4096, [-1i64, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3]).is_none());
-        assert!(Key::new(4096, [1, 2, 3, 4, -5i32, 6], [0; 8], 1, [0; 3]).is_none());
-        assert!(
-            Key::new(4096, [1i32, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3])
-                == Key::new(4096, [1i64, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3])
-        );
-        assert!(Key::new(4096, [1i64 << 31, 2, 3, 4, 5, 6], [0; 8], 1, [0; 3]).is_none());
-        assert!(Key::new(4096, [1, 2, 3, 4, 5, 6i64], [0, 0, 0, 0, 0, 0, 0, 1 << 8], 1, [0; 3]).is_none());
-        assert!(Key::new(4096, [1, 2, 3, 4, 5, 6i64], [-1, 0, 0, 0, 0, 0, 0, 0], 1, [0; 3]).is_none());
-        assert!(key([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], -1, [0; 3]) != base, "no batch");
     }
 
     #[test]
     fn what_is_kept_is_found_on_this_thread_only() {
-        use tgemm_db::{DType, Site, Via};
-        use tgemm_recorder::{Asked, Recorder, RecorderOptions};
-        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::open(RecorderOptions::in_memory())));
-        let asked = |m| Asked::new(Site::linear(16, 32, DType::F32).at(m).into(), Via::Blas);
-        let key = |m: i64| Key::new(4096, [m, 16, 32, 32, 32, 16], [0; 8], 1, [0; 3]).unwrap();
+        let mut entry = entries();
+        let key = |m: i64| Key { function: 4096, extents: [m, 16, 32, 32, 32, 16], numbers: [0; 7], ..KEY };
         for m in 1..500 {
-            let entry = recorder.entry(&asked(m)).unwrap();
-            keep(key(m.into()), entry);
-            assert!(std::ptr::eq(find(&key(m.into())).unwrap(), entry));
+            let entry = entry();
+            assert!(keep(&key(m), entry));
+            assert!(std::ptr::eq(find(&key(m)).unwrap(), entry));
         }
         for m in 1..500 {
-            assert!(find(&key(m.into())).is_none_or(|entry| entry.asked().problem.m() == m), "{m}");
+            assert!(find(&key(m)).is_none_or(|entry| i64::from(entry.asked().problem.m()) == m), "{m}");
         }
         std::thread::spawn(move || assert!(find(&key(499)).is_none())).join().unwrap();
+    }
+
+    #[test]
+    fn nothing_is_found_in_an_empty_table() {
+        std::thread::spawn(|| {
+            assert!(find(&Key { extents: [0i64; 6], numbers: [0; 7], batch: 0, function: 1, ..KEY }).is_none())
+        })
+        .join()
+        .unwrap();
     }
 }

@@ -7,7 +7,7 @@ use tgemm_recorder::{Asked, Entry, LibraryFile};
 use tgemm_vendor::gpu::Dialect;
 
 use crate::apply::{Launch, Launched};
-use crate::cache::{self, Key};
+use crate::cache::{self, Extent, Key};
 use crate::captures;
 use crate::product;
 use crate::state::{self, Shim};
@@ -53,7 +53,7 @@ pub fn counts_only() -> Option<&'static Shim> {
 
 /// The call that `key` stands for, where this thread has made it before.
 #[inline(always)]
-pub fn known(shim: &'static Shim, key: &Key) -> Option<Known> {
+pub fn known<Int: Extent>(shim: &'static Shim, key: &Key<Int>) -> Option<Known> {
     cache::find(key).map(|entry| Known { shim, entry })
 }
 
@@ -69,9 +69,9 @@ pub fn look(shim: &'static Shim, call: Option<Call>, how: How) -> Option<Seen> {
 }
 
 /// As [`look`], by way of the cache: `long_way` is gone where `key` is not known there.
-pub fn look_cached(
+pub fn look_cached<Int: Extent>(
     shim: &'static Shim,
-    key: Option<Key>,
+    key: Option<Key<Int>>,
     capture: Option<Capture>,
     long_way: impl FnOnce() -> (Option<Call>, How),
 ) -> Option<Seen> {
@@ -80,8 +80,8 @@ pub fn look_cached(
     }
     let (call, how) = long_way();
     let seen = look(shim, call, how)?;
-    if let Some(key) = key {
-        cache::keep(key, seen.known.entry);
+    if key.is_some_and(|key| cache::keep(&key, seen.known.entry)) {
+        seen.known.entry.claim(of_this_thread().mark());
     }
     Some(seen)
 }
@@ -90,11 +90,12 @@ impl Known {
     /// Counts the call: it was made, and was taken.
     #[inline]
     pub fn count(self) {
-        match of_this_thread().seen.get() {
+        let thread = of_this_thread();
+        match thread.seen.get() {
             Some(share) => share.add(1),
             None => self.count_first(),
         }
-        self.shim.recorder.add_unforked(self.entry, 1, false);
+        self.shim.recorder.add_one(self.entry, thread.mark());
     }
 
     /// Takes a share for this thread, if there is one left.

@@ -83,6 +83,14 @@ pub fn of_this_thread() -> &'static OfThread {
     unsafe { &*place::of_this_thread() }
 }
 
+impl OfThread {
+    /// A number that no other living thread has.
+    #[inline(always)]
+    pub fn mark(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -48,8 +48,10 @@ pub struct OnHandle {
 }
 
 impl ArgumentList for OnHandle {
+    type Int = i32;
+
     #[inline(always)]
-    fn key(&self, function: usize) -> Option<Key> {
+    fn key(&self, function: usize) -> Option<Key<i32>> {
         // SAFETY: the caller's own handle and factors, as the library takes them; those on the host may be read.
         unsafe {
             let on_host = self.library.facts.are_factors_on_host(function, self.handle, self.on.factors);
@@ -225,7 +227,7 @@ impl Arguments {
     /// # Safety
     /// Factors are on the host and readable.
     #[inline(always)]
-    pub unsafe fn key(&self, function: usize) -> Option<Key> {
+    pub unsafe fn key(&self, function: usize) -> Option<Key<i32>> {
         if !matches!(self.compute, COMPUTE_32F_CUDA | COMPUTE_32F_HIP | R_32F_HIP) {
             return None;
         }
@@ -235,8 +237,13 @@ impl Arguments {
         let ([m, n, k], [op_a, op_b]) = (self.sizes, self.ops);
         // Four bits of addresses, and two classes.
         let rest = alignment_bits([a, b, c]) | alpha << 4 | beta << 6;
-        let numbers = [a_type, b_type, c_type, self.compute, op_a, op_b, rest, 0];
-        Key::new(function, [m, n, k, lda, ldb, ldc], numbers, self.batch, [stride_a, stride_b, stride_c])
+        Some(Key {
+            function,
+            extents: [m, n, k, lda, ldb, ldc],
+            numbers: [a_type, b_type, c_type, self.compute, op_a, op_b, rest],
+            batch: self.batch,
+            strides: [stride_a, stride_b, stride_c],
+        })
     }
 
     /// Is there nothing to compute?

@@ -59,15 +59,22 @@ fn product(on: &Arguments) -> Option<Product> {
 }
 
 impl ArgumentList for Arguments {
+    type Int = i64;
+
     /// The function tells the type.
     #[inline(always)]
-    fn key(&self, function: usize) -> Option<Key> {
+    fn key(&self, function: usize) -> Option<Key<i64>> {
         let [m, n, k] = self.sizes;
         let [a, b, c] = self.matrices;
         let [alpha, beta] = self.factors.map(Scalar::of);
         let [op_a, op_b] = self.ops;
-        let numbers = [self.layout, op_a, op_b, alpha as i32, beta as i32, alignment_bits([a.at, b.at, c.at]), 0, 0];
-        Key::new(function, [m, n, k, a.ld, b.ld, c.ld], numbers, 1, [0; 3])
+        Some(Key {
+            function,
+            extents: [m, n, k, a.ld, b.ld, c.ld],
+            numbers: [self.layout, op_a, op_b, alpha as i32, beta as i32, alignment_bits([a.at, b.at, c.at]), 0],
+            batch: 1,
+            strides: [0; 3],
+        })
     }
 
     fn look(&self, shim: &'static Shim, real: &Real, _: &mut InPlace) -> Option<Seen> {

@@ -47,25 +47,20 @@ impl Facts {
     pub unsafe fn are_factors_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
         let here = 0u8;
         let is_near = |at: *const c_void| (at as usize).wrapping_sub(&raw const here as usize) < STACK_BYTES_NEAR;
-        let [alpha, beta] = factors.map(is_near);
+        let is_ours = |at: *const c_void| is_near(at) || program::is_constant(at as usize);
+        let [alpha, beta] = factors;
         // SAFETY: the contract of this function.
-        (alpha && beta) || unsafe { self.are_constants_or_on_host(neighbour, handle, factors, [alpha, beta]) }
+        (is_ours(alpha) && is_ours(beta)) || unsafe { self.are_constants_or_on_host(neighbour, handle, factors) }
     }
 
-    /// Out of the way of calls with factors on the stack.
+    /// Out of the way of other calls.
     ///
     /// # Safety
     /// As [`Facts::are_factors_on_host`].
     #[cold]
-    unsafe fn are_constants_or_on_host(
-        &self,
-        neighbour: usize,
-        handle: Handle,
-        factors: [*const c_void; 2],
-        are_near: [bool; 2],
-    ) -> bool {
-        let mut rest = factors.into_iter().zip(are_near).filter(|(_, is_near)| !is_near);
-        rest.all(|(at, _)| program::is_constant(at as usize))
+    #[inline(never)]
+    unsafe fn are_constants_or_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
+        factors.iter().all(|&at| program::is_found_constant(at as usize))
             // SAFETY: the contract of this function.
             || (!factors.contains(&ptr::null()) && unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) })
     }

@@ -66,6 +66,8 @@ struct Matmul {
 }
 
 impl ArgumentList for Matmul {
+    type Int = i32;
+
     fn look(&self, shim: &'static Shim, real: &Real, in_place: &mut InPlace) -> Option<Seen> {
         let Matmul { dialect, handle, on, workspace, workspace_bytes, stream } = *self;
         let compute = match dialect {

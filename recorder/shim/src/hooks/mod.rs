@@ -18,7 +18,7 @@ pub mod lt;
 pub mod rocblas;
 
 use crate::apply::Launched;
-use crate::cache::Key;
+use crate::cache::{Extent, Key};
 use crate::real::Real;
 use crate::seen::{InPlace, Seen};
 use crate::state::{self, Shim};
@@ -91,9 +91,12 @@ pub(crate) use real;
 
 /// What a hooked function was called with. It may neither write to what arguments point to nor keep it.
 pub trait ArgumentList {
+    /// The integers of it.
+    type Int: Extent;
+
     /// The call as the cache knows it, if that holds it; `None` where it cannot be told without asking somebody.
     #[inline]
-    fn key(&self, _function: usize) -> Option<Key> {
+    fn key(&self, _function: usize) -> Option<Key<Self::Int>> {
         None
     }
 
