@@ -75,8 +75,15 @@ fn what_an_ended_process_left_is_said_to_be_that() {
 fn what_is_no_counter_file_is_one_line() {
     let scratch = Scratch::new();
     scratch.write("1", "garbage");
-    scratch.write("2", b"tgemmcnt\x01\0\0\0\x0e\0\0\0");
-    for (pid, part) in [(1, "is no counter file"), (2, "is damaged: it ends after 16 bytes"), (3, "no such file")] {
+    scratch.write("2", b"tgemmcnt\x02\0\0\0\x0e\0\0\0");
+    scratch.write("4", b"tgemmcnt\x01\0\0\0\x0e\0\0\0");
+    let parts = [
+        "is no counter file",
+        "is damaged: it ends after 16 bytes",
+        "no such file",
+        "is of version 1, this program reads 2",
+    ];
+    for (pid, part) in (1..).zip(parts) {
         let output = top(&scratch.path(""), pid, &["--once"]);
         assert_eq!(code(&output), 2, "{part}");
         assert!(stderr(&output).contains(part) && stderr(&output).lines().count() == 1, "{}", stderr(&output));
