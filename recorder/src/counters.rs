@@ -111,9 +111,8 @@ impl Share<'_> {
 /// The permission bits by which others could put files of theirs into a folder.
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
-/// The counters of this process. Where they lie comes first: a holder that has it at hand has one cache line less to fetch.
+/// The counters of this process.
 #[derive(Debug)]
-#[repr(C)]
 pub struct Counters {
     map: Map,
     /// The file, while there is one. Only ever tried, never waited for: a fork may leave it locked in the child.

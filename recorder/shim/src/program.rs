@@ -4,15 +4,18 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The least that can be mapped apart.
 const PAGE_BYTES: usize = 4096;
 
-/// Where such memory begins and ends; nowhere until it was looked for, and where there is none. Linkers put headers, code and
-/// constants behind each other, and what can be written to behind them.
+/// Where such memory begins and ends; nothing lies between while nobody has looked, and where there is none. Linkers put headers,
+/// code and constants behind each other, and what can be written to behind them.
 static START: AtomicUsize = AtomicUsize::new(usize::MAX);
-static END: AtomicUsize = AtomicUsize::new(1);
+static END: AtomicUsize = AtomicUsize::new(UNSOUGHT);
+
+/// The end while nobody has looked.
+const UNSOUGHT: usize = 1;
 
 /// Does `address` lie in a part of the main program that cannot be written to? `false` while nobody has looked where
 /// that is.
@@ -26,10 +29,8 @@ pub fn is_constant(address: usize) -> bool {
 /// As [`is_constant`], and looks where that is at the first time. Several threads may be here at once: all of them write the
 /// same.
 pub fn is_found_constant(address: usize) -> bool {
-    static WAS_SOUGHT: AtomicBool = AtomicBool::new(false);
-    if !WAS_SOUGHT.load(Ordering::Acquire) {
+    if END.load(Ordering::Acquire) == UNSOUGHT {
         find();
-        WAS_SOUGHT.store(true, Ordering::Release);
     }
     is_constant(address)
 }
@@ -51,10 +52,9 @@ fn find() {
             Some(_) => break,
         }
     }
-    if let Some(known) = known {
-        START.store(known.start, Ordering::Relaxed);
-        END.store(known.end, Ordering::Release);
-    }
+    let known = known.unwrap_or_default();
+    START.store(known.start, Ordering::Relaxed);
+    END.store(known.end, Ordering::Release);
 }
 
 /// Notes the segments of the first object, which is the main program, and ends the walk.
