@@ -4,73 +4,53 @@
 
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The least that can be mapped apart.
-const PAGE_BYTES: usize = 4096;
+/// Segments that are kept. Linkers make up to three that are not writable: headers, code, constants.
+const SEGMENTS: usize = 4;
 
-/// Where such memory begins and ends; nothing lies between while nobody has looked, and where there is none. Linkers put headers,
-/// code and constants behind each other, and what can be written to behind them.
-static START: AtomicUsize = AtomicUsize::new(usize::MAX);
-static END: AtomicUsize = AtomicUsize::new(UNSOUGHT);
+static IS_KNOWN: AtomicBool = AtomicBool::new(false);
+static STARTS: [AtomicUsize; SEGMENTS] = [const { AtomicUsize::new(0) }; SEGMENTS];
+static ENDS: [AtomicUsize; SEGMENTS] = [const { AtomicUsize::new(0) }; SEGMENTS];
 
-/// The end while nobody has looked.
-const UNSOUGHT: usize = 1;
-
-/// Does `address` lie in a part of the main program that cannot be written to? `false` while nobody has looked where
-/// that is.
-#[inline(always)]
+/// Does `address` lie in a part of the main program that cannot be written to? Out of the way of calls that need not ask.
+#[inline(never)]
 pub fn is_constant(address: usize) -> bool {
-    // One that sees the end sees the start too.
-    let end = END.load(Ordering::Acquire);
-    (START.load(Ordering::Relaxed)..end).contains(&address)
-}
-
-/// As [`is_constant`], and looks where that is at the first time. Several threads may be here at once: all of them write the
-/// same.
-pub fn is_found_constant(address: usize) -> bool {
-    if END.load(Ordering::Acquire) == UNSOUGHT {
+    if !IS_KNOWN.load(Ordering::Acquire) {
         find();
     }
-    is_constant(address)
+    STARTS.iter().zip(&ENDS).any(|(start, end)| {
+        let (start, end) = (start.load(Ordering::Relaxed), end.load(Ordering::Relaxed));
+        (start..end).contains(&address)
+    })
 }
 
+/// Several threads may be here at once: all of them write the same.
+#[cold]
 fn find() {
-    let mut segments: Vec<(Range<usize>, bool)> = Vec::new();
+    let mut segments: Vec<Range<usize>> = Vec::new();
     // SAFETY: the callback has the type that the loader calls, and `segments` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(of_the_first), (&raw mut segments).cast()) };
-    // In the order in which they lie in memory, by the ELF specification.
-    let mut known: Option<Range<usize>> = None;
-    for (segment, is_constant) in segments {
-        match &mut known {
-            None if is_constant => known = Some(segment),
-            None => {}
-            // No page lies between them: it would not be the program's.
-            Some(known) if is_constant && segment.start / PAGE_BYTES <= known.end.div_ceil(PAGE_BYTES) => {
-                known.end = segment.end
-            }
-            Some(_) => break,
-        }
+    for ((start, end), segment) in STARTS.iter().zip(&ENDS).zip(segments) {
+        start.store(segment.start, Ordering::Relaxed);
+        end.store(segment.end, Ordering::Relaxed);
     }
-    let known = known.unwrap_or_default();
-    START.store(known.start, Ordering::Relaxed);
-    END.store(known.end, Ordering::Release);
+    IS_KNOWN.store(true, Ordering::Release);
 }
 
 /// Notes the segments of the first object, which is the main program, and ends the walk.
 unsafe extern "C" fn of_the_first(info: *mut libc::dl_phdr_info, _: usize, to: *mut c_void) -> i32 {
     // SAFETY: the loader passes a valid record, and `to` is what `find` gave it.
-    let (info, segments) = unsafe { (&*info, &mut *to.cast::<Vec<(Range<usize>, bool)>>()) };
+    let (info, segments) = unsafe { (&*info, &mut *to.cast::<Vec<Range<usize>>>()) };
     if info.dlpi_phdr.is_null() {
         return 1;
     }
     // SAFETY: the record says how many headers there are.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     for header in headers {
-        if header.p_type == libc::PT_LOAD {
+        if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0 {
             let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-            let segment = start..start.saturating_add(header.p_memsz as usize);
-            segments.push((segment, header.p_flags & libc::PF_W == 0));
+            segments.push(start..start.saturating_add(header.p_memsz as usize));
         }
     }
     1
@@ -86,7 +66,7 @@ mod tests {
         static WRITABLE: AtomicUsize = AtomicUsize::new(1);
         let local = 1.0f32;
         let boxed = Box::new(1.0f32);
-        assert!(is_found_constant(std::ptr::from_ref(std::hint::black_box(&CONSTANT[2])) as usize));
+        assert!(is_constant(std::ptr::from_ref(std::hint::black_box(&CONSTANT[2])) as usize));
         assert!(is_constant(only_what_cannot_be_written_is_constant as fn() as usize), "code");
         assert!(!is_constant(&raw const WRITABLE as usize));
         assert!(!is_constant(&raw const local as usize));

@@ -50,19 +50,18 @@ impl Facts {
         let is_ours = |at: *const c_void| is_near(at) || program::is_constant(at as usize);
         let [alpha, beta] = factors;
         // SAFETY: the contract of this function.
-        (is_ours(alpha) && is_ours(beta)) || unsafe { self.are_constants_or_on_host(neighbour, handle, factors) }
+        (is_ours(alpha) && is_ours(beta)) || unsafe { self.are_on_host(neighbour, handle, factors) }
     }
 
-    /// Out of the way of other calls.
+    /// As the library has it. Out of the way of other calls.
     ///
     /// # Safety
     /// As [`Facts::are_factors_on_host`].
     #[cold]
     #[inline(never)]
-    unsafe fn are_constants_or_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
-        factors.iter().all(|&at| program::is_found_constant(at as usize))
-            // SAFETY: the contract of this function.
-            || (!factors.contains(&ptr::null()) && unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) })
+    unsafe fn are_on_host(&self, neighbour: usize, handle: Handle, factors: [*const c_void; 2]) -> bool {
+        // SAFETY: the contract of this function.
+        !factors.contains(&ptr::null()) && unsafe { ask::<i32>(&self.pointer_mode, neighbour, handle) == Some(0) }
     }
 
     /// Where launches on `handle` go.
